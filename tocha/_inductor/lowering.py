@@ -368,9 +368,9 @@ class Lowering(Interpreter):
                 raise NotLowered(f"{o.name}: several views that read as conjugates")
             made.memory = Memory()  # the tensor that the operator gives
             made.offset = 0
-        call = product_call(o, arguments, made, self.geometry) if config.runs("products") else None
-        if call is not None:
-            self.add_call(call, results)
+        product = product_call(o, arguments, made, self.geometry) if config.runs("products") else None
+        if product is not None:
+            self.add_call(product, results)
             return made
         call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
         call.name, call.key = o.full_name, f"record {o.full_name}"

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tocha
@@ -186,7 +187,7 @@ def measured(p: Product, constant: _C.Tensor | None) -> dict[Way, float]:
         right = b if way.layout != ROWS else b.contiguous()
         packed = _C._pack_right(b) if way.layout == PACKED else None
         given = (c, a, right, bias[0] if bias else None, packed, way.engine)
-        runs[way] = lambda given=given: _C._multiply(*given)
+        runs[way] = partial(_C._multiply, *given)
     counts = {way: max(1, int(SECONDS / ROUNDS / seconds(run, 1))) for way, run in runs.items()}
     times = {way: [seconds(run, counts[way])] for way, run in runs.items()}
     for _ in range(ROUNDS - 1):

@@ -107,6 +107,7 @@ void multiply_on_tiles(const Problem& p, const Operand<T>& a, const Operand<T>& 
       rows.part_done(row_block, row, row_end);
     }
   });
+  rows.all_done(0, p.m);
 }
 
 template <class T>

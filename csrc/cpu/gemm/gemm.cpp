@@ -187,10 +187,7 @@ bool multiply(const Problem& given) {
   bool told = false;
   p.told = &told;
   if (!multiply_by_engine(p)) return false;
-  if (!told) {
-    parallel_for(p.m, std::max<int64_t>(1, kPlacedPerThread / std::max<int64_t>(p.n, 1)),
-                 [&](int64_t begin, int64_t end) { p.tell(begin, end); });
-  }
+  if (!told) RowTracker::tell_in_parallel(p, 0, p.m);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/parallel.h"
 #include "cpu/gemm/gemm.h"
 
 namespace tocha::cpu {
@@ -38,22 +39,35 @@ struct Problem {
   }
 };
 
-// Tells of a block of rows when the last of its column blocks is done.
+// Tells of a block of rows when the last of its column blocks is done; where there are fewer blocks than threads, of
+// all rows at the end, so that every thread has a share of what follows.
 class RowTracker {
  public:
   RowTracker(const Problem& p, bool on, int64_t blocks, int64_t parts)
-      : p_(p), on_(on && p.options.done), parts_(static_cast<int32_t>(parts)) {
-    if (on_ && parts > 1) counts_.reset(new std::atomic<int32_t>[static_cast<size_t>(blocks)]());
+      : p_(p),
+        on_(on && p.options.done),
+        waits_(on_ && blocks < std::min<int64_t>(num_threads(), blocks * parts) && !in_parallel_region()),
+        parts_(static_cast<int32_t>(parts)) {
+    if (on_ && !waits_ && parts > 1) counts_.reset(new std::atomic<int32_t>[static_cast<size_t>(blocks)]());
   }
   void part_done(int64_t block, int64_t begin, int64_t end) {
-    if (!on_ || begin == end) return;
+    if (!on_ || waits_ || begin == end) return;
     if (counts_ && counts_[static_cast<size_t>(block)].fetch_add(1, std::memory_order_acq_rel) + 1 < parts_) return;
     p_.tell(begin, end);
   }
+  void all_done(int64_t begin, int64_t end) const {
+    if (waits_) tell_in_parallel(p_, begin, end);
+  }
+
+  static void tell_in_parallel(const Problem& p, int64_t begin, int64_t end) {
+    const int64_t grain = std::max<int64_t>(1, kElementsPerThread / std::max<int64_t>(p.n, 1));
+    parallel_for(end - begin, grain, [&](int64_t from, int64_t to) { p.tell(begin + from, begin + to); });
+  }
 
  private:
+  static constexpr int64_t kElementsPerThread = 16384;
   const Problem& p_;
-  const bool on_;
+  const bool on_, waits_;
   const int32_t parts_;
   std::unique_ptr<std::atomic<int32_t>[]> counts_;
 };

@@ -119,6 +119,7 @@ class Multiplication {
         rows.part_done(block, s.m0 + first_row(s, grid, block), s.m0 + first_row(s, grid, block + 1));
       }
     });
+    if (ok.load(std::memory_order_relaxed)) rows.all_done(s.m0, s.m0 + s.m);
     return ok.load(std::memory_order_relaxed);
   }
 
@@ -166,6 +167,7 @@ class Multiplication {
         if (!done) ok.store(false, std::memory_order_relaxed);
       }
     });
+    if (ok.load(std::memory_order_relaxed)) rows.all_done(s.m0, s.m0 + s.m);
     return ok.load(std::memory_order_relaxed);
   }
 

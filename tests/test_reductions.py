@@ -178,3 +178,36 @@ def test_the_extremes_of_rows_know_nan_and_the_first_of_equal_zeros(place):
     a[1, place] = np.nan
     high, low = t(a).amax(1).tolist(), t(a).amin(1).tolist()
     assert high[0] == low[2] == 0 and np.isnan(high[1]) and np.isnan(low[1])
+
+
+INF, NAN = float("inf"), float("nan")
+
+
+@pytest.mark.parametrize(
+    ("x", "whole", "along"),
+    [  # of all elements, and along dim 0
+        ([2.0, 3, 4], [12, 8, 6], [12, 8, 6]),
+        ([1.0, INF, 3], [INF, NAN, INF], [INF, NAN, INF]),  # without zeros a quotient
+        ([1e-30, 1e-30, 1e-30], [0, 0, 0], [0, 0, 0]),
+        ([0.0, 2, 3], [6, 0, 0], [6, 0, 0]),
+        ([0.0, INF, 3], [INF, 0, NAN], [INF, 0, NAN]),
+        ([0.0, 0, NAN], [0, 0, 0], [NAN, NAN, 0]),
+        ([], [], []),
+    ],
+)
+def test_the_gradient_of_a_product(x, whole, along):
+    for dim, expected in ((None, whole), (0, along)):
+        leaf = tocha.tensor(x, requires_grad=True)
+        (leaf.prod() if dim is None else leaf.prod(dim)).backward()
+        np.testing.assert_array_equal(leaf.grad.numpy(), np.array(expected, np.float32))
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 5])
+def test_second_derivatives_of_a_product(zeros):
+    a = RNG.uniform(0.5, 1.5, (4, 5))
+    a.flat[:zeros] = 0
+    for call in (lambda x: x.prod(), lambda x: x.prod(1), lambda x: x.prod(0, keepdim=True)):
+        x = t(a.copy()).requires_grad_()
+        assert tocha.autograd.gradcheck(call, x) and tocha.autograd.gradgradcheck(call, x)
+        graph = tocha.autograd.grad(call(x).sum(), x, create_graph=True)[0]
+        np.testing.assert_allclose(graph.detach().numpy(), tocha.autograd.grad(call(x).sum(), x)[0].numpy(), rtol=1e-12)

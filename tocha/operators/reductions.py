@@ -36,7 +36,7 @@ from tocha.operators.record import (
     reduction,
     rule,
 )
-from tocha.operators.rules import wrap_dim
+from tocha.operators.rules import asked, computes, wrap_dim
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
@@ -273,10 +273,16 @@ def prod(t):
 
 
 @gradient(prod, "self")
-def prod_gradient(grad, self, dim, keepdim):
+def prod_gradient(grad, self, dim, keepdim, result):
     if self.ndim == 0:
         return grad
     x = self.to(grad.dtype)
+    if computes(x) and not asked(x):
+        if not bool(op._local_scalar_dense((x == 0).any())):
+            product = unreduced(result, self, one_dim(dim), keepdim)
+            return unreduced(grad, self, one_dim(dim), keepdim) * (product / x).conj()
+        if dim is None and int(op._local_scalar_dense(x.count_nonzero())) < x.numel() - 1:
+            return op.zeros_like(x)
     if dim is None:
         others = product_of_others(x.reshape([x.numel()]), 0).reshape(x.shape)
         return grad * others.conj()

@@ -181,6 +181,12 @@ def computes(t: "Tensor") -> "bool":
     return interpreter.current().computes(t)
 
 
+@intrinsic("autograd::asked")
+def asked(t: "Tensor") -> "bool":
+    """Whether anybody is told of operators on t, to record them or to take them over: then no element decides which."""
+    return True
+
+
 @rule
 def apart(t: "Tensor") -> "Tensor":
     """A result whose node keeps it, for users who may write over theirs: then a copy."""

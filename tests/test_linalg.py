@@ -196,6 +196,36 @@ def test_lstsq(dtype, driver, shape):
         assert tuple(r.residuals.shape) == (0,)
 
 
+@pytest.mark.parametrize("real", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(32, 32), (45, 33), (300, 64), (513, 256), (600, 300)])
+def test_least_squares_of_greater_matrices(real, shape):
+    a, b = matrices(*shape, dtype=real), matrices(shape[0], 5, dtype=real, seed=1)
+    a[:, ::7] *= 1e-2
+    a[:, 3] += 50
+    expected = np.linalg.lstsq(a.astype(np.float64), b.astype(np.float64), rcond=None)[0]
+    scale = np.abs(expected).max()
+    for layout in (a, np.asfortranarray(a)):
+        r = L.lstsq(tocha.from_numpy(layout), tocha.from_numpy(b))
+        assert r.rank.item() == shape[1]
+        assert np.abs(n(r.solution) - expected).max() < scale * (2e-2 if real is np.float32 else 1e-9)
+    both = L.lstsq(tocha.from_numpy(np.stack([a, a * 2])), tocha.from_numpy(np.stack([b, b])))
+    assert np.abs(n(both.solution) - np.stack([expected, expected / 2])).max() < scale * 2e-2
+
+
+def test_least_squares_that_are_not_of_full_rank_or_out_of_range():
+    a, b = matrices(60, 40, dtype=np.float64), matrices(60, 2, dtype=np.float64, seed=1)
+    a[:, 10] = a[:, 11] - a[:, 12]
+    r = L.lstsq(tocha.from_numpy(a), tocha.from_numpy(b))
+    assert r.rank.item() == 39
+    near(r.solution, np.linalg.lstsq(a, b, rcond=1e-10)[0], np.float64)
+    near(L.lstsq(tocha.zeros(60, 40, dtype=tocha.float64), tocha.from_numpy(b)).solution, np.zeros((40, 2)), np.float64)
+    whole = matrices(60, 40, dtype=np.float64)
+    for size in (1e-250, 1e250):
+        r = L.lstsq(tocha.from_numpy(whole * size), tocha.from_numpy(b))
+        assert r.rank.item() == 40
+        near(r.solution * size, np.linalg.lstsq(whole, b, rcond=None)[0], np.float64)
+
+
 def test_rank_deficient_least_squares():
     a = tocha.ones(4, 2)
     r = L.lstsq(a, tocha.ones(4, 1), driver="gelsd")

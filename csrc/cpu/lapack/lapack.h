@@ -13,6 +13,14 @@
 #define lapack_complex_double ::tocha::Complex<double>
 #include <lapacke.h>
 
+// LAPACKE leaves these out.
+extern "C" {
+void scipy_slaic1_(const int* job, const int* j, const float* x, const float* estimate, const float* w,
+                   const float* gamma, float* next, float* s, float* c);
+void scipy_dlaic1_(const int* job, const int* j, const double* x, const double* estimate, const double* w,
+                   const double* gamma, double* next, double* s, double* c);
+}
+
 namespace tocha::lapack {
 
 template <class T>
@@ -73,6 +81,17 @@ TOCHA_LAPACK_REAL(sytrd)
 TOCHA_LAPACK_REAL(stedc)
 TOCHA_LAPACK_REAL(ormtr)
 #undef TOCHA_LAPACK_REAL
+
+// One step of incremental condition estimation: job 1 follows the largest singular value of a triangle, job 2 the
+// smallest.
+inline void laic1(int job, int j, const float* x, float estimate, const float* w, float gamma, float* next, float* s,
+                  float* c) {
+  scipy_slaic1_(&job, &j, x, &estimate, w, &gamma, next, s, c);
+}
+inline void laic1(int job, int j, const double* x, double estimate, const double* w, double gamma, double* next,
+                  double* s, double* c) {
+  scipy_dlaic1_(&job, &j, x, &estimate, w, &gamma, next, s, c);
+}
 
 // Hermitian forms, of complex matrices only.
 template <class T, class... Arguments>

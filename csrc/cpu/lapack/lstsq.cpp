@@ -1,7 +1,7 @@
-// Least squares: kernel of tocha/operators/solvers.py.
+// Least squares: kernel of tocha/operators/pseudoinverse.py.
 #include <cmath>
 
-#include "cpu/lapack/batch.h"
+#include "cpu/lapack/pivoted_qr.h"
 #include "kernels/pseudoinverse.h"
 #include "ops/arithmetic.h"
 #include "ops/reductions.h"
@@ -82,6 +82,31 @@ struct Problem {
   }
 };
 
+constexpr int kWorthReflecting = 32;  // columns: narrower matrices are left to LAPACK
+
+// What gelsy finds for a matrix of full rank with no more columns than rows: x holds right-hand sides, then solutions.
+// False if the matrix is not such a one; then nothing is changed.
+template <class T>
+bool solve_full_rank(const T* matrix, const LeastSquares<T>& solver, T* x) {
+  const int m = solver.a.rows, n = solver.a.cols, k = solver.columns;
+  if (solver.driver != Driver::gelsy || n < kWorthReflecting || m < n) return false;
+  const int64_t ld = spaced<T>(m);
+  auto both = workspace<T>(ld * (n + k));
+  for (int j = 0; j < n; ++j) std::copy_n(matrix + static_cast<int64_t>(j) * m, m, both.get() + j * ld);
+  for (int j = 0; j < k; ++j) std::copy_n(x + static_cast<int64_t>(j) * solver.ld, m, both.get() + (n + j) * ld);
+  PivotedQr<T> qr(m, n, k, both.get(), ld);
+  if (!qr.moderate()) return false;
+  qr.factor();
+  if (estimated_rank(n, both.get(), ld, solver.rcond) < n) return false;
+  T* sides = qr.column(n);
+  blocked_trsm(Triangle<T>{std::is_same_v<T, float> ? DType::Float32 : DType::Float64, CblasUpper, CblasNoTrans,
+                           CblasNonUnit, both.get(), ld},
+               0, n, k, in_columns(sides, ld));
+  for (int64_t j = 0; j < k; ++j)
+    for (int i = 0; i < n; ++i) x[j * solver.ld + qr.order[i]] = sides[j * ld + i];
+  return true;
+}
+
 template <class T>
 void solve_least_squares(const Problem& p, const LeastSquares<T>& solver) {
   const Shape x(p.x), a(p.matrices);
@@ -93,7 +118,7 @@ void solve_least_squares(const Problem& p, const LeastSquares<T>& solver) {
   Real<T>* spectrum = p.values.template data<Real<T>>();
   int32_t* infos = p.info.template data<int32_t>();
   const double work_per_matrix = std::pow(a.least(), 2) * std::max(a.rows, a.cols) * (values ? 10 : 3);
-  for_batch(x.batch, work_per_matrix, [&](int64_t begin, int64_t end) {
+  auto solve = [&](int64_t begin, int64_t end) {
     auto copy = workspace<T>(a.step());
     auto work = workspace<T>(solver.size);
     auto real_work = workspace<Real<T>>(solver.real_size);
@@ -101,16 +126,24 @@ void solve_least_squares(const Problem& p, const LeastSquares<T>& solver) {
     auto own_values = workspace<Real<T>>(a.least());
     for (int64_t i = begin; i < end; ++i) {
       const int64_t k = p.places[static_cast<size_t>(i)];
-      std::copy_n(matrices + k * a.step(), a.step(), copy.get());
-      std::fill_n(counts.get(), solver.count_size, 0);  // no column has to be among the first
-      int found = 0;
-      infos[i] = solver.call(copy.get(), data + i * x.step(), own_values.get(), &found, work.get(), solver.size,
-                             real_work.get(), counts.get());
+      int found = a.cols;
+      bool solved = false;
+      if constexpr (!is_complex_type<T>) solved = solve_full_rank(matrices + k * a.step(), solver, data + i * x.step());
+      if (!solved) {
+        std::copy_n(matrices + k * a.step(), a.step(), copy.get());
+        std::fill_n(counts.get(), solver.count_size, 0);  // no column has to be among the first
+        infos[i] = solver.call(copy.get(), data + i * x.step(), own_values.get(), &found, work.get(), solver.size,
+                               real_work.get(), counts.get());
+      }
       if (!p.reports[static_cast<size_t>(i)]) continue;
       if (ranks) rank[k] = found;
       if (values) std::copy_n(own_values.get(), a.least(), spectrum + k * a.least());
     }
-  });
+  };
+  if (shares_threads(x.batch, a.least()))
+    one_by_one(x.batch, [&](int64_t i) { solve(i, i + 1); });
+  else
+    for_batch(x.batch, work_per_matrix, solve);
 }
 
 Tensor narrowed_rows(const Tensor& t, int64_t first, int64_t count) {

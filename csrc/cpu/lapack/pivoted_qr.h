@@ -1,0 +1,130 @@
+// QR with exchanged columns of real matrices, as geqp3, but with every reflection shared among the threads; and the
+// rank that its triangle has by gelsy's measure. Used by lstsq.cpp.
+#pragma once
+
+#include "cpu/lapack/blocked.h"
+
+namespace tocha::lapack {
+
+template <class T>
+T length_of(const T* x, int64_t n) {
+  double part[8] = {};
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (int p = 0; p < 8; ++p) part[p] += static_cast<double>(x[i + p]) * static_cast<double>(x[i + p]);
+  for (; i < n; ++i) part[0] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  double sum = 0;
+  for (double p : part) sum += p;
+  return static_cast<T>(std::sqrt(sum));
+}
+
+// The reflection 1 - tau v v^T that leaves only x's first element, beta; v[0] is 1.
+template <class T>
+struct Reflection {
+  T beta, tau;
+
+  // x becomes v.
+  Reflection(T* x, int64_t n) : beta(x[0]), tau(0) {
+    const T rest = length_of(x + 1, n - 1);
+    if (rest != 0) {
+      beta = -std::copysign(std::hypot(x[0], rest), x[0]);
+      tau = (beta - x[0]) / beta;
+      const T scale = 1 / (x[0] - beta);
+      for (int64_t i = 1; i < n; ++i) x[i] *= scale;
+    }
+    x[0] = 1;
+  }
+};
+
+// The first `columns` columns of `data` are factored in place; the `carried` ones after them become Q^T times what they
+// were. columns <= rows.
+template <class T>
+struct PivotedQr {
+  int rows, columns, carried;
+  T* data;
+  int64_t ld;
+  std::vector<int> order;  // where the columns came from
+  std::vector<T> length;   // of what is left of each column, brought up to date at every step
+  std::vector<T> trusted;  // the last one that was computed
+
+  PivotedQr(int m, int n, int more, T* a, int64_t apart)
+      : rows(m), columns(n), carried(more), data(a), ld(apart), order(n), length(n), trusted(n) {
+    for (int j = 0; j < n; ++j) {
+      order[j] = j;
+      length[j] = trusted[j] = length_of(column(j), m);
+    }
+  }
+
+  T* column(int j) const { return data + j * ld; }
+
+  // Whether squares of the elements neither overflow nor vanish: LAPACK scales others, and finds NaN.
+  bool moderate() const {
+    constexpr int most = std::numeric_limits<T>::max_exponent / 4;
+    T longest = 0;
+    for (T x : length) {
+      if (!std::isfinite(x)) return false;
+      longest = std::max(longest, x);
+    }
+    return longest > std::ldexp(T(1), -most) && longest < std::ldexp(T(1), most);
+  }
+
+  void factor() {
+    for (int j = 0; j < columns; ++j) {
+      exchange(j, static_cast<int>(std::max_element(length.begin() + j, length.end()) - length.begin()));
+      T* v = column(j) + j;
+      const Reflection<T> r(v, rows - j);
+      for_stripes(columns + carried - j - 1, 4.0 * (rows - j), [&](int first, int count) {
+        const int begin = j + 1 + first;
+        leaves<T>().reflect({rows - j, count, v, r.tau, column(begin) + j, ld});
+        for (int c = begin; c < std::min(begin + count, columns); ++c) shorten(j, c);
+      });
+      *v = r.beta;
+    }
+  }
+
+ private:
+  void exchange(int j, int other) {
+    if (j == other) return;
+    std::swap_ranges(column(j), column(j) + rows, column(other));
+    std::swap(order[j], order[other]);
+    std::swap(length[j], length[other]);
+    std::swap(trusted[j], trusted[other]);
+  }
+
+  // The length of column c without row j: by a difference of squares, while that keeps half of the digits.
+  void shorten(int j, int c) {
+    if (length[c] == 0) return;
+    const T ratio = column(c)[j] / length[c];
+    const T kept = std::max(T(0), (1 + ratio) * (1 - ratio)), lost = length[c] / trusted[c];
+    if (kept * lost * lost > std::sqrt(std::numeric_limits<T>::epsilon())) {
+      length[c] *= std::sqrt(kept);
+    } else {
+      length[c] = trusted[c] = length_of(column(c) + j + 1, rows - j - 1);
+    }
+  }
+};
+
+// The order of the greatest leading block of an upper triangle whose condition, as LAPACK estimates it column by
+// column, is below 1 / rcond.
+template <class T>
+int estimated_rank(int n, const T* a, int64_t ld, T rcond) {
+  enum { largest, smallest };
+  T value[2] = {std::abs(a[0]), std::abs(a[0])};
+  if (!(value[0] > 0)) return 0;
+  std::vector<T> vectors[2] = {std::vector<T>(n, 1), std::vector<T>(n, 1)};
+  for (int j = 1; j < n; ++j) {
+    T next[2], scale[2], last[2];
+    for (int which : {largest, smallest})
+      laic1(which + 1, j, vectors[which].data(), value[which], a + j * ld, a[j * ld + j], &next[which], &scale[which],
+            &last[which]);
+    if (!(next[largest] * rcond <= next[smallest])) return j;
+    for (int which : {largest, smallest}) {
+      for (int i = 0; i < j; ++i) vectors[which][i] *= scale[which];
+      vectors[which][j] = last[which];
+      value[which] = next[which];
+    }
+  }
+  return n;
+}
+
+}  // namespace tocha::lapack

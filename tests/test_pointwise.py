@@ -281,6 +281,19 @@ def test_small_whole_powers_are_the_nearest_floats(exponent):
     np.testing.assert_array_equal(tocha.compile(lambda t: t**exponent)(tocha.tensor(x)).numpy(), expected)
 
 
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64])
+def test_erfinv_is_the_same_wherever_an_element_lies(dtype):
+    inner = tocha.linspace(-0.99, 0.99, 2001, dtype=dtype)
+    ends = tocha.tensor([0.9901, -0.999, 0.9999999, 1, -1, 2, math.nan], dtype=dtype)
+    mixed = tocha.cat([inner, ends])[tocha.randperm(2008, generator=tocha.Generator().manual_seed(0))]
+    found = tocha.erfinv(mixed)
+    for i in range(0, 2008, 7):
+        np.testing.assert_array_equal(found[i : i + 1].numpy(), tocha.erfinv(mixed[i : i + 1].clone()).numpy())
+    near = tocha.erfinv(inner)
+    np.testing.assert_allclose(tocha.erf(near.double()).numpy(), inner.double().numpy(), rtol=1e-6, atol=1e-12)
+    assert tocha.erfinv(ends)[3:5].tolist() == [math.inf, -math.inf] and tocha.erfinv(ends)[5:].isnan().all()
+
+
 def test_nan_passes_or_not():
     nan = math.nan
     a, b = tocha.tensor([1.0, nan]), tocha.tensor([nan, 2.0])

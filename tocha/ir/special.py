@@ -63,7 +63,13 @@ def _binary(
 erf = _unary("erf", lambda g, y, x: g * (2.0 / SQRT_PI * exp(-(x * x))), math.erf, "libdevice.erf({0})", vector=True)
 erfc = _unary("erfc", lambda g, y, x: g * (-2.0 / SQRT_PI * exp(-(x * x))), math.erfc, "libdevice.erfc({0})")
 erfcx = _unary("erfcx", lambda g, y, x: g * (2.0 * x * y - 2.0 / SQRT_PI), ref.erfcx, "libdevice.erfcx({0})")
-erfinv = _unary("erfinv", lambda g, y, x: g * (0.5 * SQRT_PI * exp(y * y)), ref.erfinv, "libdevice.erfinv({0})")
+erfinv = _unary(
+    "erfinv",
+    lambda g, y, x: g * (0.5 * SQRT_PI * exp(y * y)),
+    ref.erfinv,
+    "libdevice.erfinv({0})",
+    shortcut=Shortcut("math::erfinv_fast({0})", "math::erfinv_needs_slow({0})"),
+)
 ndtr = _unary("ndtr", lambda g, y, x: g * (exp(-0.5 * (x * x)) / SQRT_2PI), ref.ndtr, "libdevice.normcdf({0})")
 ndtri = _unary("ndtri", lambda g, y, x: g * (SQRT_2PI * exp(0.5 * (y * y))), ref.ndtri, "libdevice.normcdfinv({0})")
 

@@ -97,10 +97,24 @@ TOCHA_MATH T erfinv_edges(T y, T x) {
   y = a < T(1) ? y : kNan<T>;
   return a == T(1) ? copysign(kInf<T>, x) : y;
 }
+// Up to |x| = 0.99 shorter polynomials serve, for the logarithm (to 2^-29) and in w (to 2^-30).
+TOCHA_MATH float inner_erfinv(float x) {
+  double d = x;
+  auto a = reduce_log(nmadd(d, d, 1.0));
+  double p = poly(a.f, 0x1.555551efec591p-2, -0x1.0002c711f2f33p-2, 0x1.99a211ee8cb0dp-3, -0x1.544e6c5bc09dbp-3,
+                  0x1.229c8bf31251bp-3, -0x1.0e7f8560858ddp-3, 0x1.074490010befap-3, -0x1.3891a4a85fb89p-4);
+  double u = -1.5 - madd(a.k, 0x1.62e42fefa39efp-1, madd(a.f * a.f, madd(a.f, p, -0.5), a.f));
+  double q = poly(u, 0x1.4087417ee686ep0, 0x1.005f02e53f52ap-2, 0x1.cd40594eb35e4p-11, -0x1.123de7890e19fp-9,
+                  0x1.7494aaa4b3231p-13, 0x1.8612df16528c5p-16, -0x1.679553ec4cf49p-18, -0x1.93e9f0a94d344p-25,
+                  0x1.d1644beb33bd2p-24, -0x1.44c759ddb26a3p-27);
+  return static_cast<float>(d * q);
+}
+TOCHA_MATH bool beyond_inner_erfinv(float x) { return !(fabs(x) <= 0.99f); }
 TOCHA_MATH float precise_erfinv(float x) {
   double d = x, w = -log_lite((1.0 - d) * (1.0 + d));
   float root = sqrt(static_cast<float>(w));
-  return erfinv_edges(static_cast<float>(erfinv_estimate(d, w, root)), x);
+  float outer = erfinv_edges(static_cast<float>(erfinv_estimate(d, w, root)), x);
+  return beyond_inner_erfinv(x) ? outer : inner_erfinv(x);
 }
 // Up to 1/2 a polynomial. Beyond, one step of Halley's method from the estimate triples its digits; the distance from 1
 // is exact there, and erfc can tell how far off it is.
@@ -148,10 +162,16 @@ TOCHA_MATH T newton_erfinv(T y) {
 }
 TOCHA_MATH float erfinv(float x) { return newton_erfinv(x); }
 TOCHA_MATH double erfinv(double x) { return newton_erfinv(x); }
+TOCHA_MATH float erfinv_fast(float x) { return erfinv(x); }
+TOCHA_MATH bool erfinv_needs_slow(float) { return false; }
 #else
 TOCHA_MATH float erfinv(float x) { return precise_erfinv(x); }
 TOCHA_MATH double erfinv(double x) { return precise_erfinv(x); }
+TOCHA_MATH float erfinv_fast(float x) { return inner_erfinv(x); }
+TOCHA_MATH bool erfinv_needs_slow(float x) { return beyond_inner_erfinv(x); }
 #endif
+TOCHA_MATH double erfinv_fast(double x) { return erfinv(x); }
+TOCHA_MATH bool erfinv_needs_slow(double) { return false; }
 
 // x Phi(x), the exact form. Phi on the left is erfc / 2, not 1 + erf, so the tail keeps its digits.
 TOCHA_MATH float gelu(float x) {

@@ -88,11 +88,11 @@ wheel: $(VENV)/.ready
 wheel-test: wheel
 	$(PYTHON) tools/wheel_test.py dist/*.whl
 
-# The site: guides, what is there of PyTorch, and a page for every public name and operator.
+# The site: guides, what is there of PyTorch, and a page for every public name and operator (docs/inside/documentation.md).
 docs: build
 	$(PY) -m pip install --quiet "mkdocs<2" mkdocs-material
 	$(PY) tools/site.py
-	$(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 clean:
 	rm -rf build dist $(VENV) $(PARITY_VENV)

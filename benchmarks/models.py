@@ -122,7 +122,7 @@ def serve(module: str, name: str, call: str) -> None:
     library = importlib.import_module(module)
     library.set_num_threads(2)
     c = case(library, MODELS[name])
-    if call == "infer":
+    if "infer" in call:
         c.model.eval()
     f = getattr(c, call)
     f()

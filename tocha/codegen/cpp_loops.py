@@ -81,6 +81,7 @@ class KernelWriter:
         self.faults = False
         self.index = IndexPrinter(known, self.symbol_name)
         self.passes = 0
+        self.fetched: set[Buffer] = set()  # what an earlier pass over the row has read
 
     # -- names
 

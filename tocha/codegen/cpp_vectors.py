@@ -247,6 +247,7 @@ class VectorFold:
         text.put("int64_t c = 0;")
         if self.copies > 1:
             text.open(f"for (; c + {self.copies} * W <= {end}; c += {self.copies} * W) {{")
+            self.look_ahead(last)
             for u in range(self.copies):
                 text.put(f"step(c + {u} * W, {self.group(u)});")
             text.close()
@@ -258,6 +259,17 @@ class VectorFold:
         self.merge_copies()
         self.finish(rest is not None)
         text.close()
+
+    def look_ahead(self, last: Any) -> None:
+        """Asks for what the loop will read soon, where this pass is the first that reads it: the others find it in the cache."""
+        w = self.w
+        for r in self.p.reads:
+            if not isinstance(r, Load) or r.buffer in w.fetched or r.buffer in w.scratch or r.buffer in w.strips:
+                continue
+            if is_one(step_of(r.address, last)):
+                w.fetched.add(r.buffer)
+                start = s.substitute(r.address, {atom_of(last): 0})
+                w.text.put(f"vec::look_ahead<{self.copies}>({w.pointer(r.buffer)} + {w.index(start)} + c);")
 
     @staticmethod
     def has_rest(n: Any) -> bool:

@@ -42,6 +42,13 @@ TOCHA_MATH F64 load(const double* p) {
   std::memcpy(&x, p, sizeof x);
   return x;
 }
+// Asks for what a loop over p will need soon, so many vectors at a time: the hardware's own look-ahead starts anew with
+// every row.
+template <int kVectors>
+TOCHA_MATH void look_ahead(const void* p) {
+  for (uintptr_t line = 0; line < kVectors * kBytes; line += 64)
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + 2048 + line));
+}
 TOCHA_MATH void store(float* p, F32 x) { std::memcpy(p, &x, sizeof x); }
 TOCHA_MATH void store(double* p, F64 x) { std::memcpy(p, &x, sizeof x); }
 

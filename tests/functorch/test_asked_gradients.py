@@ -161,3 +161,19 @@ def test_operators_without_a_derivative_are_refused_when_it_is_asked_for(backend
     assert tocha.equal(tocha.autograd.grad(doubled.sum(), (x,), retain_graph=True)[0], tocha.full((4,), 2.0))
     with pytest.raises(RuntimeError, match="derivative for"):
         scattered.sum().backward()
+
+
+def test_sizes_of_results_are_not_read_off_their_gradients():
+    def program(x):
+        y = tocha.cat([x, x], 0)
+        z = y.reshape((4, -1, 1))
+        z *= 2
+        return y, z, z.sin()
+
+    tocha._dynamo.reset()
+    grads = []
+    for f in (program, tocha.compile(program, backend="aot_eager", dynamic=True)):
+        x = tocha.ones(2, 2, requires_grad=True)
+        sum(t.sum() for t in f(x)).backward()
+        grads.append(x.grad)
+    tocha.testing.assert_close(*grads)

@@ -21,6 +21,7 @@ from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.history import unrecorded
 from tocha.fx import Graph, GraphModule, Node
 from tocha.fx.experimental.proxy_tensor import (
+    ProxyTensor,
     ProxyTorchDispatchMode,
     PythonKeyTracer,
     make_fx,
@@ -149,6 +150,11 @@ def scattered(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
     offset = view.storage_offset()
     given = () if offset is base.storage_offset() or offset == base.storage_offset() else (offset,)
     return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), *given)
+
+
+def is_tangent(n: Node) -> bool:
+    """Whether a node stands for the gradient of a result, in a joint graph."""
+    return n.op == "placeholder" and str(n.target).startswith("tangents_")
 
 
 def is_metadata_write(handle: Any) -> bool:
@@ -313,7 +319,11 @@ class Functionalizer:
         proxy = Proxy(node, self.tracer)
         if value is None:
             return proxy
-        if isinstance(value, Tensor):
+        if isinstance(value, Tensor) and is_tangent(
+            n
+        ):  # sizes are not read off it: what comes before backward has them too
+            self.tracer.slots.set(value, ProxyTensor(proxy, None))
+        elif isinstance(value, Tensor):
             track_tensor(value, proxy, tracer=self.tracer)
         else:
             track_tensor_tree(value, proxy, tracer=self.tracer)

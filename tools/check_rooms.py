@@ -53,6 +53,9 @@ ON_DEMAND = {
     ("tocha.utils.checkpoint", "tocha.utils._selective_checkpoint"),
     ("tocha._ops", "tocha._higher_order_ops"),
     ("tocha.nn.modules.module", "tocha._dynamo.eval_frame"),
+    ("tocha._utils", "tocha.compiler"),
+    ("tocha.optim.optimizer", "tocha.compiler"),
+    ("tocha.storage", "tocha.serialization"),
 }
 # Kinds of values that make one another: within these rooms functions may import what imports them.
 MUTUAL = {"_dynamo"}

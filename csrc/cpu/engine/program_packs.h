@@ -218,20 +218,20 @@ TOCHA_POSITIONS(!=)
 
 #define TOCHA_PACK_LOGIC(OP) TOCHA_MATH Mask operator OP(Mask a, Mask b) TOCHA_BY_PARTS(I32, a.part[i] OP b.part[i])
 TOCHA_PACK_LOGIC(&)
-TOCHA_PACK_LOGIC(|) TOCHA_PACK_LOGIC(^)
+TOCHA_PACK_LOGIC(|)
+TOCHA_PACK_LOGIC(^)
 #undef TOCHA_PACK_LOGIC
-    TOCHA_MATH Mask operator!(Mask a) TOCHA_BY_PARTS(I32, ~a.part[i])
+TOCHA_MATH Mask operator!(Mask a) TOCHA_BY_PARTS(I32, ~a.part[i])
 
 #define TOCHA_PACK_BITS(OP)                                                                                            \
   TOCHA_MATH Bits operator OP(Bits a, Bits b) TOCHA_BY_PARTS(U32, a.part[i] OP b.part[i]) TOCHA_MATH Bits operator OP( \
       Bits a, uint32_t b) TOCHA_BY_PARTS(U32, a.part[i] OP b)
-        TOCHA_PACK_BITS(+) TOCHA_PACK_BITS(-) TOCHA_PACK_BITS(&) TOCHA_PACK_BITS(|) TOCHA_PACK_BITS(<<)
-            TOCHA_PACK_BITS(>>)
+    TOCHA_PACK_BITS(+) TOCHA_PACK_BITS(-) TOCHA_PACK_BITS(&) TOCHA_PACK_BITS(|) TOCHA_PACK_BITS(<<) TOCHA_PACK_BITS(>>)
 #undef TOCHA_PACK_BITS
 
-                TOCHA_MATH Bits bits_of(Pack x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits bits_of(Mask x)
-                    TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits operator-(uint32_t a, Bits b)
-                        TOCHA_BY_PARTS(U32, a - b.part[i]) TOCHA_MATH Pack
+        TOCHA_MATH Bits bits_of(Pack x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits bits_of(Mask x)
+            TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits operator-(uint32_t a, Bits b)
+                TOCHA_BY_PARTS(U32, a - b.part[i]) TOCHA_MATH Pack
     roots(Pack x) TOCHA_BY_PARTS(F32, root(x.part[i])) TOCHA_MATH Pack from_bits(Bits x)
         TOCHA_BY_PARTS(F32, (F32)x.part[i]) TOCHA_MATH Pack madd(Pack a, Pack b, Pack c)
             TOCHA_BY_PARTS(F32, fused(a.part[i], b.part[i], c.part[i])) TOCHA_MATH Pack madd(Pack a, float b, Pack c) {

@@ -13,10 +13,10 @@ from functools import cache
 from pathlib import Path
 
 import tocha
+from tocha import _C
 from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
-from tocha.backends.cpu import get_cpu_capability
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
@@ -115,7 +115,7 @@ def instruction_set() -> tuple[str, ...]:
         return ("-mcpu=native",)
     if os.environ.get("TOCHA_CPU_ISA") == "base":
         return ("-march=x86-64",)
-    if get_cpu_capability() == "AVX2":
+    if _C._cpu_capability() == "AVX2":
         return ("-march=native", "-mno-avx512f")
     return ("-march=native", "-mprefer-vector-width=512")  # as the eager kernels are
 

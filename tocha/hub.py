@@ -250,6 +250,7 @@ def list(
     r"""The names of a repository's models.
 
     >>> import pathlib, tempfile
+    >>> before = tocha.hub.get_dir()
     >>> tocha.hub.set_dir(tempfile.mkdtemp())
     >>> folder = pathlib.Path(tocha.hub.get_dir(), "me_models_main")
     >>> folder.mkdir(parents=True)
@@ -257,6 +258,7 @@ def list(
     >>> _ = (folder / "hubconf.py").write_text(source)
     >>> tocha.hub.list("me/models:main", trust_repo=True)
     ['tiny']
+    >>> tocha.hub.set_dir(before)
     """
     module = _entries(_folder_of(github, "github"))
     return [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
@@ -268,6 +270,7 @@ def help(
     r"""What a repository says of a model.
 
     >>> import pathlib, tempfile
+    >>> before = tocha.hub.get_dir()
     >>> tocha.hub.set_dir(tempfile.mkdtemp())
     >>> folder = pathlib.Path(tocha.hub.get_dir(), "me_models_main")
     >>> folder.mkdir(parents=True)
@@ -275,6 +278,7 @@ def help(
     >>> _ = (folder / "hubconf.py").write_text(source)
     >>> tocha.hub.help("me/models:main", "tiny", trust_repo=True)
     'A small layer.'
+    >>> tocha.hub.set_dir(before)
     """
     return _entry(_entries(_folder_of(github, "github")), model).__doc__
 

@@ -93,8 +93,17 @@ def test_backward_that_is_compiled(name, capfd):
     assert "Compiled autograd graph" in capfd.readouterr().err
 
 
+def test_ways_of_products_that_are_measured(capfd, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    _logging.set_logs(autotuning=True)
+    with tocha.no_grad():
+        tocha.compile(lambda a, b: a @ b, mode="max-autotune-no-cudagraphs")(tocha.ones(64, 64), tocha.ones(64, 64))
+    said = capfd.readouterr().err
+    assert "AUTOTUNE float32" in said and " us" in said and all("[__autotuning]" in line for line in said.splitlines())
+
+
 def test_no_artifact_is_forgotten():
-    assert set(ARTIFACTS) == {*EXPECTED, "compiled_autograd", "compiled_autograd_verbose"}
+    assert set(ARTIFACTS) == {*EXPECTED, "autotuning", "compiled_autograd", "compiled_autograd_verbose"}
 
 
 def test_memory_that_is_kept_between_calls(capfd):

@@ -11,7 +11,7 @@ from typing import Any
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, topological
 from tocha.ir.select import CAST, where
-from tocha.operators.derived import formulas, gradient_as_operator, operator_for, usable, whole_formulas
+from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
 from tocha.operators.record import Operator
@@ -193,10 +193,6 @@ class FormulaOnTensors:
             return self.it.apply("polygamma", (self.integer(n.args[0]), self.value(n.args[1])), {})
         if whole := whole_formulas(n.dtype).get(n):
             return self.it.apply(whole.name, (self.leaf(self.leaves[INPUT][0]),), {})
-        if found := gradient_as_operator(n):
-            o, leaves = found
-            params = [a for a in o.schema.arguments if not a.is_tensor]
-            return self.it.apply(o.name, (*map(self.value, leaves), *self.leaves[PARAM][: len(params)]), {})
         args = tuple(self.value(a) for a in n.args)
         if args and all(
             type(v.number) in (bool, int, float) for v in args
@@ -223,14 +219,10 @@ class FormulaOnTensors:
 
     def as_complex(self, source: Node, value: Any) -> Any:
         """A real input of a formula for complex numbers, such as the base of x ** 1j: its logarithm is a complex one."""
-        grad = self.leaves[GRAD][0]
-        if source.op is not INPUT or not source.dtype.is_complex or value.number is not None:
+        if source.op is not INPUT or not source.dtype.is_complex or value.number is not None or value.dtype.is_complex:
             return value
-        return (
-            value
-            if value.dtype.is_complex or not grad.dtype.is_complex
-            else self.it.apply("to", (value, grad.dtype), {})
-        )
+        grad = self.leaves[GRAD][0]
+        return self.it.apply("to", (value, grad.dtype), {}) if grad.dtype.is_complex else value
 
     def as_computed(self, n: Node, args: tuple) -> tuple:
         """Operands that are not floats as the formula has them, where the operator would not make the same of them: it computes in

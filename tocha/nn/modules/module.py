@@ -141,7 +141,7 @@ class Module(StateDict):
 
     def forward(self, *input: Any) -> Any:
         """What the module computes; every subclass defines it. Call the module itself rather than forward."""
-        _forward_unimplemented(self, *input)
+        _forward_unimplemented(self)  # not the inputs: a traced one cannot be spread
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__  # one look-up instead of four: attributes of modules are slow to read

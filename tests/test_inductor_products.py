@@ -1,4 +1,4 @@
-"""Matrix products in compiled programs: which kernels follow them row by row, and that values are eager's bit by bit."""
+"""Matrix products and convolutions in compiled programs: which kernels follow them row by row, and that values are eager's bit by bit."""
 
 from __future__ import annotations
 
@@ -156,3 +156,97 @@ def test_sizes_that_change():
 def test_the_source_says_what_follows_what():
     c = compiled(lambda x, w, b: F.linear(x, w, b).relu(), randn(40, 30), randn(20, 30, seed=1), randn(20, seed=2))
     assert "// addmm, then kernel_0" in c.source and "run(api, program" not in c.source.split("tocha_program")[1]
+
+
+# ---- convolutions ----------------------------------------------------------------------------------
+
+
+PICTURES = {  # shapes of input and weight, and how they are convolved: one for each way that the library has
+    "by pixels": ((4, 16, 30, 30), (40, 16, 5, 5), {"padding": 2}),
+    "few pixels": ((2, 32, 6, 6), (64, 32, 5, 5), {}),
+    "transformed": ((4, 32, 20, 20), (48, 32, 3, 3), {"padding": 1}),
+    "transformed, one image": ((1, 64, 12, 12), (64, 64, 3, 3), {"padding": 1}),
+    "one by one": ((3, 24, 9, 7), (32, 24, 1, 1), {}),
+    "steps": ((3, 8, 17, 19), (20, 8, 3, 3), {"stride": 2, "padding": 1, "dilation": 2}),
+    "groups": ((3, 12, 11, 9), (18, 4, 3, 3), {"groups": 3}),
+    "by channels": ((3, 40, 14, 14), (40, 1, 3, 3), {"groups": 40, "padding": 1}),
+    "few rows": ((5, 6, 21, 20), (7, 6, 3, 3), {"padding": 1}),
+    "lines": ((4, 10, 50), (24, 10, 7), {"padding": 3}),
+    "volumes": ((2, 5, 7, 9, 8), (18, 5, 3, 3, 3), {"padding": 1}),
+}
+
+
+def convolve(x, w, b=None, **how):
+    return (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 3](x, w, b, **how)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("name", PICTURES)
+def test_what_follows_a_convolution(name, threads):
+    sizes, weights, how = PICTURES[name]
+    x, w, b = randn(*sizes), randn(*weights, seed=1), randn(weights[0], seed=2)
+    r = randn(*convolve(x, w, b, **how).shape, seed=3)
+    channel = (slice(None), *[None] * (x.dim() - 2))
+    before = tocha.get_num_threads()
+    tocha.set_num_threads(threads)
+    try:
+        for f in (
+            lambda x, w, b, r: convolve(x, w, b, **how).relu(),
+            lambda x, w, b, r: (convolve(x, w, **how) * b[channel] + r).relu(),
+            lambda x, w, b, r: (lambda y: (y, y.clamp(-1, 1) * 2))(convolve(x, w, b, **how)),
+        ):
+            c = compiled(f, x, w, b, r, exact=True)
+            assert followed(c) == ["_real_convolution"] and len(c.kernels) == 1
+        c = compiled(lambda x, w, b, r: convolve(x, w, b, **how).flatten(2).sum(-1), x, w, b, r)
+        assert followed(c) == ["_real_convolution"]
+    finally:
+        tocha.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [tocha.float64, tocha.bfloat16, tocha.float16])
+def test_convolutions_of_other_dtypes(dtype):
+    x, w = randn(3, 8, 10, 10).to(dtype), randn(24, 8, 3, 3, seed=1).to(dtype)
+    c = compiled(lambda x, w: F.conv2d(x, w, padding=1).relu() * 2, x, w, exact=True)
+    assert followed(c) == ["_real_convolution"]
+
+
+def test_convolutions_of_nothing():
+    f = lambda x, w, b: F.conv2d(x, w, b).relu().sum((2, 3))  # noqa: E731
+    compiled(f, randn(0, 4, 5, 5), randn(3, 4, 3, 3), randn(3))
+    compiled(lambda x, w, b: F.conv2d(x, w, b) + 1, randn(2, 0, 5, 5), randn(3, 0, 3, 3), randn(3), exact=True)
+
+
+def test_what_needs_other_planes_waits():
+    x, w = randn(4, 8, 12, 12), randn(24, 8, 3, 3, seed=1)
+    c = compiled(lambda x, w: F.conv2d(x, w).softmax(1), x, w)
+    assert followed(c) == []
+    c = compiled(lambda x, w: F.conv2d(x, w).flip(1) * 2, x, w, exact=True)
+    assert followed(c) == []
+
+
+def test_channels_last_is_followed_by_nothing():
+    x, w = randn(4, 8, 12, 12).contiguous(memory_format=tocha.channels_last), randn(24, 8, 3, 3, seed=1)
+    c = compiled(lambda x, w: F.conv2d(x, w).relu(), x, w, exact=True)
+    assert followed(c) == []
+    made = c(x, w)[0]
+    assert made.is_contiguous(memory_format=tocha.channels_last)
+
+
+def test_a_convolution_network_is_eager_bit_by_bit():
+    tocha.manual_seed(0)
+    block = nn.Sequential(nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 16, 3, padding=1))
+    x = randn(4, 16, 24, 24)
+    f = lambda x: (x + block(x)).relu()  # noqa: E731
+    c = compiled(f, x, exact=True)
+    assert followed(c) == ["_real_convolution"] * 2
+    with config.patch(disabled_passes="epilogues"):
+        assert followed(compiled(f, x, exact=True)) == []
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_pictures_whose_sizes_change(batch):
+    f = tocha.compile(lambda x, w: F.conv2d(x, w, padding=1).relu(), dynamic=True)
+    w = randn(24, 8, 3, 3, seed=1)
+    for n in (batch, batch + 2, batch + 7):
+        x = randn(n, 8, 9 + n, 10)
+        assert tocha.equal(f(x, w), F.conv2d(x, w, padding=1).relu())

@@ -6,6 +6,7 @@ namespace tocha::autograd {
 
 CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn) : fn_(std::move(fn)), relation_(view) {
   recorded = true;
+  fn_->extra().base = this;
   add_edge(gradient_edge(base));
   for (size_t i = 1; i < fn_->next.size(); ++i) add_edge(fn_->next[i]);
 }

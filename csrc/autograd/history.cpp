@@ -188,6 +188,20 @@ void rebase_history(const Tensor& self, const NodeRef& node) {
   renew_history(self);
 }
 
+Edge history_of_result(Node& node, uint32_t index, const Tensor& like) {
+  CopySlices* written = node.extras ? node.extras->base : nullptr;
+  if (!written) return {NodeRef(&node), index};
+  Unrecorded off;  // no tangents
+  GradMode on(true);
+  Unseen unseen;
+  Tensor base = written->relation().room_for_base(like);
+  AutogradMeta& m = autograd_meta(base.get());
+  m.grad_fn = NodeRef(written);
+  m.output = 0;
+  base.get()->requires_grad = true;
+  return {autograd_meta(written->relation().of(base).get()).grad_fn, 0};
+}
+
 void refuse_constant(const char* op, const char* input) {
   fail(ErrorKind::Runtime, "[", op, "] The function '", op, "' is not differentiable with respect to argument '", input,
        "'. This input cannot have requires_grad True.");

@@ -27,6 +27,9 @@ void check_writable(const Tensor& self, const char* op);
 // ... and makes node the history of self afterwards, and of the base where self is a view; node's first edge is self's
 // old one.
 void rebase_history(const Tensor& self, const NodeRef& node);
+// What a result of node has as its history: node, or a view of the base's where node wrote to a view. `like` is on its
+// device.
+Edge history_of_result(Node& node, uint32_t index, const Tensor& like);
 // Likewise where nothing was written, and a base keeps its history.
 void replace_history(const Tensor& self, const NodeRef& node);
 

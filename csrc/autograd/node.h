@@ -48,6 +48,8 @@ struct Shape {
 
 using Grads = std::vector<Tensor>;  // null where there is none
 
+class CopySlices;
+
 // What few nodes have: hooks, a face in Python, where the forward call was.
 struct Extras {
   struct Retained {
@@ -65,6 +67,7 @@ struct Extras {
   PyObject* post_hooks = nullptr;
   PyObject* traceback = nullptr;  // anomaly mode: where the operation was called
   NodeRef parent;                 // anomaly mode: the node whose backward made this one
+  CopySlices* base = nullptr;     // an operation that wrote to a view: the node of the base, which holds this one
   std::vector<TensorHooks> tensor_hooks;
   std::vector<Retained> retained;
 };

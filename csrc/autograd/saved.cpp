@@ -169,8 +169,9 @@ Tensor Saved::unpacked(const Node& owner) const {
 
 void Saved::add_history(const Tensor& result, const Node& owner) const {
   AutogradMeta& m = autograd_meta(result.get());
-  m.grad_fn = NodeRef(const_cast<Node*>(&owner));
-  m.output = index_;
+  Edge history = history_of_result(const_cast<Node&>(owner), index_, result);
+  m.grad_fn = std::move(history.node);
+  m.output = history.input;
   result.get()->requires_grad = true;
   if (Tensor tangent = tangent_of(tensor_)) set_tangent(result, tangent);
 }

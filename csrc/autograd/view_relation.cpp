@@ -88,16 +88,17 @@ Tensor ViewRelation::of(const Tensor& base) const {
 }
 
 Tensor ViewRelation::in_place_of_base(const Tensor& values) const {
-  if (asked(values)) {
-    Tensor t = ops::new_empty_strided(values, base_.sizes, base_.strides, std::nullopt, std::nullopt);
-    return ops::copy_(t, values, false);
-  }
+  return ops::copy_(room_for_base(values, values.dtype()), values, false);
+}
+
+Tensor ViewRelation::room_for_base(const Tensor& like, DType dtype) const {
+  if (asked(like)) return ops::new_empty_strided(like, base_.sizes, base_.strides, dtype, std::nullopt);
   const int64_t offset = base_.offset % 2;  // pairs of reals are complex numbers only from an even place on
-  const size_t bytes = bytes_needed(base_.sizes, base_.strides, offset, itemsize(values.dtype()));
-  Tensor t = make_tensor(new_storage(bytes, values.device()), values.dtype(), base_.sizes, base_.strides, offset);
+  const size_t bytes = bytes_needed(base_.sizes, base_.strides, offset, itemsize(dtype));
+  Tensor t = make_tensor(new_storage(bytes, like.device()), dtype, base_.sizes, base_.strides, offset);
   t.get()->conj = base_.conj;
   t.get()->neg = base_.neg;
-  return ops::copy_(t, values, false);
+  return t;
 }
 
 }  // namespace tocha::autograd

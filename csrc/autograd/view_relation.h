@@ -14,6 +14,8 @@ class ViewRelation {
   Tensor of(const Tensor& base) const;
   // A copy of `values` in the base's geometry, of which a view can be made.
   Tensor in_place_of_base(const Tensor& values) const;
+  // Memory in the base's geometry, on the device of `like`; its values are anything.
+  Tensor room_for_base(const Tensor& like) const { return room_for_base(like, base_.dtype); }
 
  private:
   // How a tensor reads its memory.
@@ -25,6 +27,7 @@ class ViewRelation {
     bool conj, neg;
   };
   static Reading before(ViewStep step, Reading view);
+  Tensor room_for_base(const Tensor& like, DType dtype) const;
   Reading base_, view_;
   ViewStep step_;
 };

@@ -190,11 +190,14 @@ void ran(void* program, int64_t kernel, int64_t began) {
 int product(const tocha_product* p) {
   return guarded_status([&] { run_product(*p); });
 }
+int convolution(const tocha_convolution* c) {
+  return guarded_status([&] { run_convolution(*c); });
+}
 
 const tocha_api api = {
-    kTochaApiVersion, expect, data,    size,  stride,   empty,     view,      retain, release, call,
-    parallel,         fail,   integer, arena, reusable, end_arena, real_bits, number, real,    &profile::recording,
-    profile::now,     ran,    product};
+    kTochaApiVersion, expect, data,    size,       stride,   empty,     view,      retain, release, call,
+    parallel,         fail,   integer, arena,      reusable, end_arena, real_bits, number, real,    &profile::recording,
+    profile::now,     ran,    product, convolution};
 
 // inputs: room for the constants behind those that are given. Throws what the program raises.
 Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {

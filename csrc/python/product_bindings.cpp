@@ -22,6 +22,13 @@ void run_product(const tocha_product& p) {
   }
 }
 
+void run_convolution(const tocha_convolution& c) {
+  auto tensor = [](void* t) { return t ? Tensor::borrow(static_cast<TensorObject*>(t)) : Tensor(); };
+  auto ints = [&](const int64_t* values) { return IntsView(values, c.rank); };
+  native::followed_convolution(tensor(c.out), tensor(c.in), tensor(c.weight), tensor(c.bias), tensor(c.prepared),
+                               ints(c.stride), ints(c.padding), ints(c.dilation), c.groups, {c.done, c.context});
+}
+
 namespace {
 
 // _pack_right(b) -> Tensor or None: a matrix as products in programs read it, once for all.
@@ -124,22 +131,6 @@ PyObject* prepare_convolution(PyObject*, PyObject* args) {
   });
 }
 
-// _prepared_convolution(input, weight, bias or None, prepared, stride, padding, dilation, groups, sizes, strides)
-PyObject* prepared_convolution(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
-    PyObject *input, *weight, *bias, *prepared, *stride, *padding, *dilation, *sizes, *strides;
-    long long groups;
-    if (!PyArg_ParseTuple(args, "OOOOOOOLOO", &input, &weight, &bias, &prepared, &stride, &padding, &dilation, &groups,
-                          &sizes, &strides))
-      throw PythonError();
-    const std::vector<Tensor> t = tensors_of({input, weight, bias, prepared});
-    Tensor out = tocha::empty_strided(ints_of(sizes), ints_of(strides), t[0].dtype(), Device());
-    native::prepared_convolution(out, t[0], t[1], t[2], t[3], ints_of(stride), ints_of(padding), ints_of(dilation),
-                                 groups);
-    return out.give();
-  });
-}
-
 }  // namespace
 
 void add_product_functions(std::vector<PyMethodDef>& functions) {
@@ -147,7 +138,6 @@ void add_product_functions(std::vector<PyMethodDef>& functions) {
   functions.push_back({"_multiply", multiply, METH_VARARGS, nullptr});
   functions.push_back({"_product_prefers_blas", product_prefers_blas, METH_VARARGS, nullptr});
   functions.push_back({"_prepare_convolution", prepare_convolution, METH_VARARGS, nullptr});
-  functions.push_back({"_prepared_convolution", prepared_convolution, METH_VARARGS, nullptr});
 }
 
 }  // namespace tocha::python

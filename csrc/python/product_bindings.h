@@ -10,6 +10,7 @@
 namespace tocha::python {
 
 void run_product(const tocha_product& p);
+void run_convolution(const tocha_convolution& c);
 void add_product_functions(std::vector<PyMethodDef>& functions);
 
 }  // namespace tocha::python

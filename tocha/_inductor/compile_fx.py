@@ -13,6 +13,7 @@ from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._functorch.runtime import Compiled
 from tocha._inductor import codecache, config, freezing
 from tocha._inductor.graph_cache import GraphEntry, key_of
+from tocha._inductor.layouts import with_best_layout
 from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha._inductor.verify import Verified
 from tocha._logging import events
@@ -107,6 +108,8 @@ class Compilation:
         with config.patch(self.options):  # also where it is compiled again for arguments that lie elsewhere
             if self.constants and "mutated_inputs" in graph.meta:
                 graph = freezing.freeze(graph, self.constants)
+            if not self.recorded and config.max_autotune and config.layout_optimization:
+                graph = with_best_layout(graph)
             self.programs.append(compiled_or_none(graph))
             return runnable(graph, self.programs[-1])
 

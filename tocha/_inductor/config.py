@@ -44,6 +44,12 @@ _TABLE: _config_module.Table = {
         "TORCHINDUCTOR_MAX_AUTOTUNE",
     ),
     "max_autotune_gemm": (bool, False, "the same", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM"),
+    "layout_optimization": (
+        bool,
+        True,
+        "with max_autotune, in graphs without gradients: whether pictures lie with channels last between convolutions is measured, copies included",
+        "TORCHINDUCTOR_LAYOUT_OPTIMIZATION",
+    ),
     "fallback_random": (bool, True, "random numbers are those of eager; there are no others"),
     "emulate_precision_casts": (bool, True, "values are rounded where eager stores them; always so"),
     "look_back": (int, 24, "kernels that a loop may join"),

@@ -10,7 +10,7 @@ from tocha import fx
 from tocha._functorch.costs import work
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Buffer, Call, Loop, Product
+from tocha.ir.loops import Buffer, Call, Followed, Loop
 from tocha.ir.memory import MemoryPlan, last_uses, nbytes, used
 from tocha.ir.node import CONSTANT, INPUT, PARAM, topological
 
@@ -26,11 +26,11 @@ def operators_of(kernel: Kernel) -> list[str]:
 
 
 def kernel_names(items: Sequence[Item]) -> tuple[str, ...]:
-    """What profilers call products and kernels, in the order of the program: the operators in them."""
+    """What profilers call products, convolutions and kernels, in the order of the program: the operators in them."""
     after = {k.after: k for k in items if isinstance(k, Kernel) and k.after is not None}
     names = []
     for i in items:
-        if isinstance(i, Product):
+        if isinstance(i, Followed):
             names.append(i.name + (f" and {named(after[i])}" if i in after else ""))
         elif isinstance(i, Kernel) and i.after is None:
             names.append(named(i))

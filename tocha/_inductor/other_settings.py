@@ -122,7 +122,7 @@ OTHER_SETTINGS: dict[str, object] = {
     "inplace_buffers": True, "inplace_padding": True, "inter_node_bw": None, "intra_node_bw": None, "is_nightly_or_source":
     False, "is_predispatch": False, "joint_custom_post_pass": None, "joint_custom_pre_pass": None,
     "joint_graph_constant_folding": True, "keep_addmm_fused_for_half_dtypes": True, "keep_output_stride": True,
-    "keep_static_cubin_raw": False, "kernel_name_max_ops": 10, "layout_opt_default": "1", "layout_optimization": True,
+    "keep_static_cubin_raw": False, "kernel_name_max_ops": 10, "layout_opt_default": "1",
     "log_tlparse": False, "lookup_table.check_src_hash": True, "lookup_table.table": None, "loop_index_inversion_in_fusion":
     True, "loop_ordering_after_fusion": True, "loop_reindexing_after_fusion": True, 
     "max_autotune_allow_flexible_layouts": False, "max_autotune_conv_backends": "ATEN,TRITON",

@@ -21,11 +21,10 @@ from tocha._inductor.store import Folder, Parts
 from tocha._logging import events
 from tocha.ir import dtypes as dt
 from tocha.ir.kernels import Item
-from tocha.ir.loops import Buffer, Call, Geometry, Product, Program
+from tocha.ir.loops import Buffer, Convolution, Geometry, Product, Program
 
 log = logging.getLogger("tocha._inductor.tuning")
 CHOICES = Folder("tuning", ".json")
-CONVOLUTION = "record _real_convolution"
 ANY, TILES, BLAS = 0, 1, 2  # engines, see tocha_product in csrc/cpu/engine/program_api.h
 GIVEN, ROWS, PACKED = "given", "rows", "packed"  # layouts of a constant operand: as it is, row by row, in panels
 ROUNDS, SECONDS = 7, 0.02  # measurements of each way, and how long each takes at most
@@ -52,37 +51,33 @@ def choose_ways(program: Program, items: Sequence[Item], frozen: bool) -> None:
         if not is_static(p):
             continue
         constant = constant_of(p, constants)
-        measures = config.max_autotune or config.max_autotune_gemm
-        way = tuned(p, constant) if measures else usual(p, constant)
+        way = tuned(p, constant) if measures() else usual(p, constant)
         apply(program, p, way, constant, made)
+
+
+def measures() -> bool:
+    return bool(config.max_autotune or config.max_autotune_gemm)
 
 
 def prepare_convolutions(program: Program, items: Sequence[Item], frozen: bool) -> None:
     """Convolutions with constant weights get what they make of them. They compute as before, bit by bit."""
     constants = {b: value for b, value in program.constants if frozen}
     for c in items:
-        if isinstance(c, Call) and c.key == CONVOLUTION and c.sizes is None and c.tensors[1].buffer in constants:
+        if isinstance(c, Convolution) and c.tensors[1].buffer in constants:
             prepare(program, c, constants[c.tensors[1].buffer])
 
 
-def prepare(program: Program, c: Call, weight: _C.Tensor) -> None:
-    stride, padding, dilation, transposed, _, groups = c.arguments[3:]
-    out = c.results[0]
-    shapes = [c.tensors[0], c.tensors[1]]
-    if transposed or out is None or not c.tensors[1].is_whole or not all(all_ints(g.sizes, g.strides) for g in shapes):
+def prepare(program: Program, c: Convolution, weight: _C.Tensor) -> None:
+    if not c.tensors[1].is_whole or not all(all_ints(g.sizes, g.strides) for g in c.tensors[:2]):
         return
-    around = [list(x) if isinstance(x, tuple | list) else x for x in (stride, padding, dilation, groups)]
-    empty = tocha.empty_strided(out.sizes, out.strides, dtype=weight.dtype)
+    empty = tocha.empty_strided(c.result.sizes, c.result.strides, dtype=weight.dtype)
+    around = (list(c.stride), list(c.padding), list(c.dilation), c.groups)
     value = _C._prepare_convolution(empty, like(c.tensors[0]), weight, *around)
     if value is None:
         return
     there = Buffer(f"prepared_{c.tensors[1].buffer.name}", tuple(value.shape), tuple(value.stride()), dt.float32)
     program.constants.append((there, value))
-    biased = len(c.tensors) == 3
-    c.function, c.key = _C._prepared_convolution, "prepared convolution"
-    c.arguments = (None, None, None, None, *around, list(out.sizes), list(out.strides))
-    c.holes = (0, 1, 2, 3) if biased else (0, 1, 3)
-    c.tensors = (*c.tensors, Geometry(there, there.sizes, there.strides, 0, dt.float32))
+    c.packed = there
 
 
 def all_ints(*lists: Sequence[Any]) -> bool:
@@ -170,8 +165,13 @@ def tuned(p: Product, constant: _C.Tensor | None) -> Way:
 def key_of(p: Product, constant: _C.Tensor | None) -> Parts:
     a, b, *bias = p.tensors
     words = [p.result.dtype.name, f"{a.sizes}{a.strides} @ {b.sizes}{b.strides}", *(["+ row"] if bias else [])]
+    return machine_parts("product", " ".join([*words, *(["constant"] if constant is not None else [])]))
+
+
+def machine_parts(kind: str, what: str) -> Parts:
+    """The key of something that was measured: it holds for one processor, number of threads and version."""
     return {
-        "product": " ".join([*words, *(["constant"] if constant is not None else [])]),
+        kind: what,
         "processor": codecache.processor(),
         "threads": str(_C.get_num_threads()),
         "tocha": f"{tocha.__version__} {codecache.headers_digest()}",
@@ -200,6 +200,12 @@ def like(g: Geometry) -> _C.Tensor:
     dtype = getattr(_C, g.dtype.name)
     room = 1 + sum((n - 1) * step for n, step in zip(g.sizes, g.strides, strict=True))
     return tocha.ones(room, dtype=dtype).as_strided(g.sizes, g.strides)
+
+
+def shortest(run: Callable[[], Any]) -> float:
+    """Seconds of one call."""
+    count = max(1, int(SECONDS / ROUNDS / seconds(run, 1)))
+    return min(seconds(run, count) for _ in range(ROUNDS))
 
 
 def seconds(run: Callable[[], Any], count: int) -> float:

@@ -254,11 +254,18 @@ def ir_post_fusion(e: events.Event) -> Iterator[str]:
         yield "AFTER FUSION\n" + "\n".join(map(repr, e.loops))
 
 
-@artifact("autotuning", "inductor", "how matrix products are computed, and how long each way took (max_autotune)")
+@artifact(
+    "autotuning",
+    "inductor",
+    "how matrix products are computed and pictures lie, and how long each way took (max_autotune)",
+)
 def autotuning(e: events.Event) -> Iterator[str]:
     if isinstance(e, events.ProductTuned):
         times = ", ".join(f"{way}: {1e6 * t:.1f} us" for way, t in sorted(e.seconds.items(), key=lambda x: x[1]))
         yield f"AUTOTUNE {e.product}\n  chosen: {e.chosen}\n  {times or 'known from before'}"
+    if isinstance(e, events.LayoutChosen):
+        times = f"as given: {1e6 * e.given:.1f} us, channels last: {1e6 * e.last:.1f} us with {e.copies} copies"
+        yield f"AUTOTUNE layout of convolutions\n  chosen: {e.chosen}\n  {times}"
 
 
 @artifact("schedule", "inductor", "kernels and calls in the order in which they run", quiet=False)

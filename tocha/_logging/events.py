@@ -99,6 +99,16 @@ class ProductTuned(Event):
 
 
 @dataclass(eq=False, repr=False)
+class LayoutChosen(Event):
+    """How the pictures of a graph of convolutions lie (config.layout_optimization)."""
+
+    chosen: str
+    copies: int  # that channels last take
+    given: float  # seconds of all convolutions as their pictures lie
+    last: float  # and with channels last, copies included
+
+
+@dataclass(eq=False, repr=False)
 class ProgramMade(Event):
     """What runs in place of a graph."""
 

@@ -11,7 +11,7 @@ from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import INTEGER, REAL, Buffer, Call, Geometry, NotLowered, Product, Program
+from tocha.ir.loops import INTEGER, REAL, Buffer, Call, Convolution, Followed, Geometry, NotLowered, Product, Program
 from tocha.ir.memory import MemoryPlan, last_uses
 from tocha.ir.sym_types import FloatExpr
 
@@ -33,10 +33,11 @@ void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int6
   if (began) api->ran(program, number, began);
 }
 
-int multiply(const tocha_api* api, void* program, int64_t number, const tocha_product& p) {
+template <class Work>
+int timed(const tocha_api* api, void* program, int64_t number, Work work) {
   int64_t began = 0;
   if (*api->recording) began = api->now();
-  int failed = api->product(&p);
+  int failed = work();
   if (began) api->ran(program, number, began);
   return failed;
 }
@@ -69,7 +70,7 @@ class ProgramWriter:
     def buffers_with_geometry(self) -> set[Buffer]:
         """What kernels read or write where it lies, and what is seen through a view of which the program knows the geometry."""
         read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
-        read |= {b for p in self.items if isinstance(p, Product) for b in p.operands()}
+        read |= {b for p in self.items if isinstance(p, Followed) for b in p.operands()}
         shown = [g for c in self.items if isinstance(c, Call) for g in c.tensors]
         shown += [o for o in self.program.outputs if isinstance(o, Geometry)]
         return read | {g.buffer for g in shown if not g.is_whole and not any(g.buffer.bits)}
@@ -103,9 +104,9 @@ class ProgramWriter:
             self.put("if (!arena) return 1;")
             self.put("char* const memory_of_call = arena.data();")
         for i, item in enumerate(self.items):
-            if isinstance(item, Product):
+            if isinstance(item, Followed):
                 after = [k for k in self.items[i + 1 : i + 2] if isinstance(k, Kernel) and k.after is item]
-                self.product(item, writers[after[0]] if after else None)
+                self.followed(item, writers[after[0]] if after else None)
             elif isinstance(item, Kernel):
                 if item.after is None:
                     self.kernel(writers[item])
@@ -202,30 +203,49 @@ class ProgramWriter:
             self.put("  if (frame.fault) return api->fail(frame.fault);")
         self.put("}")
 
-    def product(self, p: Product, w: KernelWriter | ManyWriter | None) -> None:
-        """A matrix product, and the kernel that follows it row by row."""
+    def followed(self, p: Followed, w: KernelWriter | ManyWriter | None) -> None:
+        """A product or a convolution, and the kernel that follows it row by row."""
         self.allocate(p.result)
-        a, b, *bias = p.tensors
-        c = Geometry(p.result, p.result.sizes, p.result.strides, 0, p.result.dtype)
-        given = [
-            self.dtype(c), self.index(c.sizes[0]) if len(c.sizes) == 3 else "1",
-            *(self.index(n) for n in (c.sizes[-2], c.sizes[-1], a.sizes[-1])), *map(self.matrices, (a, b, c)),
-            self.address(bias[0]) if bias else "nullptr", self.pointer(p.packed) if p.packed is not None else "nullptr", str(p.engine),
-        ]  # fmt: skip
+        temporaries: list[str] = []
+        if isinstance(p, Convolution):
+            kind, given = "convolution", self.convolution(p, temporaries)
+        else:
+            assert isinstance(p, Product)
+            kind, given = "product", self.product(p)
         frame = self.frame(w) if w is not None else []
         self.put(f"{{  // {p.name}{f', then {w.kernel.name}' if w is not None else ''}")
         for line in frame:
             self.put(line)
-        if w is not None:
-            given += [w.kernel.name, "&frame"]
-        else:
-            given += ["nullptr", "nullptr"]
-        self.put(f"  const tocha_product product{{{', '.join(given)}}};")
-        self.put(f"  if (multiply(api, program, {self.ran}, product)) return 1;")
+        given += [w.kernel.name, "&frame"] if w is not None else ["nullptr", "nullptr"]
+        self.put(f"  const tocha_{kind} {kind}{{{', '.join(given)}}};")
+        self.put(f"  if (timed(api, program, {self.ran}, [&] {{ return api->{kind}(&{kind}); }})) return 1;")
         self.ran += 1
         if w is not None and w.faults:
             self.put("  if (frame.fault) return api->fail(frame.fault);")
         self.put("}")
+        for t in temporaries:
+            self.put(f"{t}.reset();")
+
+    def product(self, p: Product) -> list[str]:
+        a, b, *bias = p.tensors
+        c = Geometry(p.result, p.result.sizes, p.result.strides, 0, p.result.dtype)
+        return [
+            self.dtype(c), self.index(c.sizes[0]) if len(c.sizes) == 3 else "1",
+            *(self.index(n) for n in (c.sizes[-2], c.sizes[-1], a.sizes[-1])), *map(self.matrices, (a, b, c)),
+            self.address(bias[0]) if bias else "nullptr", self.pointer(p.packed) if p.packed is not None else "nullptr", str(p.engine),
+        ]  # fmt: skip
+
+    def convolution(self, c: Convolution, temporaries: list[str]) -> list[str]:
+        tensors = [self.where[c.result], *(self.tensor(g, temporaries) for g in c.tensors)]
+        # What follows may take over the memory of the result, under a name of its own.
+        made = f"made_{len(self.lines)}"
+        self.put(f"void* const {made} = {tensors[0]};")
+        bias = tensors[3] if len(tensors) == 4 else "nullptr"
+        lists = [f"numbers_{len(self.lines)}_{i}" for i in range(3)]
+        for name, values in zip(lists, (c.stride, c.padding, c.dilation), strict=True):
+            self.put(f"const int64_t {name}[] = {{{', '.join(map(str, values))}}};")
+        prepared = self.where[c.packed] if c.packed is not None else "nullptr"
+        return [made, *tensors[1:3], bias, prepared, str(len(c.stride)), str(c.groups), *lists]
 
     def address(self, g: Geometry) -> str:
         """Of a tensor's first element."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.loops import Buffer, Call, Loop, Product
+from tocha.ir.loops import Buffer, Call, Followed, Loop
 
 ROWS, POINTS, LANES, MANY = "rows", "points", "lanes", "many"
 LANE_BLOCK = 256  # results that a lanes kernel folds side by side
@@ -69,7 +69,7 @@ class Kernel:
     members: list[Member]
     inner: set[Buffer] = field(default_factory=set)  # results that nobody outside reads
     parts: list[Kernel] = field(default_factory=list)  # of MANY: kernels that do not need each other, run as one
-    after: Product | None = None  # runs on rows of this product as they are finished; it is the item before
+    after: Followed | None = None  # runs on rows of its result as they are finished; it is the item before
 
     @property
     def loops(self) -> list[Loop]:

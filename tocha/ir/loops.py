@@ -175,11 +175,10 @@ class Call:
 
 
 @dataclass(eq=False, repr=False)
-class Product(Call):
-    """A product of matrices, or of batches of them, as a call on memory. Its tensors are a, b, and a row that is added to all, if there is one."""
+class Followed(Call):
+    """A call that tells of rows of its result as they are finished, so that a kernel can go on with them."""
 
-    engine: int = 0  # see tocha_product in csrc/cpu/engine/program_api.h
-    packed: Buffer | None = None  # a constant: b as the library's own kernels read it
+    packed: Buffer | None = None  # a constant: what the library's own kernels read of the second tensor
 
     @property
     def result(self) -> Buffer:
@@ -188,12 +187,41 @@ class Product(Call):
         return made
 
     @property
+    def row_dims(self) -> int:
+        """How many of the result's first dims number its rows."""
+        raise NotImplementedError
+
+    @property
     def rows(self) -> Any:
-        """Of the result, those of a batch numbered through."""
-        return s.product(self.result.sizes[:-1])
+        return s.product(self.result.sizes[: self.row_dims])
 
     def operands(self) -> list[Buffer]:
         return [*(g.buffer for g in self.tensors), *([self.packed] if self.packed is not None else [])]
+
+
+@dataclass(eq=False, repr=False)
+class Product(Followed):
+    """A product of matrices, or of batches of them, as a call on memory. Its tensors are a, b, and a row that is added to all, if there is one."""
+
+    engine: int = 0  # see tocha_product in csrc/cpu/engine/program_api.h
+
+    @property
+    def row_dims(self) -> int:
+        return len(self.result.sizes) - 1
+
+
+@dataclass(eq=False, repr=False)
+class Convolution(Followed):
+    """A convolution of pictures. Its tensors are the input, the weight, and a bias, if there is one; its rows are the planes of the result."""
+
+    stride: tuple[int, ...] = ()
+    padding: tuple[int, ...] = ()
+    dilation: tuple[int, ...] = ()
+    groups: int = 1
+
+    @property
+    def row_dims(self) -> int:
+        return 2
 
 
 Step = Loop | Call

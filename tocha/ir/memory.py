@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
-from tocha.ir.loops import Buffer, Geometry, Loop, Product, Program, address_of
+from tocha.ir.loops import Buffer, Followed, Geometry, Loop, Product, Program, address_of
 
 ALIGNMENT = 64
 
@@ -29,9 +29,9 @@ class MemoryPlan:
 def used(item: Item) -> list[Buffer]:
     """What an item reads or makes, as memory."""
     if isinstance(item, Kernel):
-        running = item.after.operands() if item.after is not None else []  # the product is not over yet
+        running = item.after.operands() if item.after is not None else []  # the call is not over yet
         return [*(b for b in (*item.reads(), *item.results()) if b not in item.inner), *running]
-    if isinstance(item, Product):
+    if isinstance(item, Followed):
         return [*item.operands(), item.result]
     return [*(g.buffer for g in item.tensors), *(r for r in item.results if r is not None)]
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/gil.h"
+#include "cpu/convolution/planes.h"
 #include "cpu/convolution/prepared.h"
 #include "cpu/engine/layout.h"
 #include "cpu/gemm/gemm.h"
@@ -82,8 +83,11 @@ void multiply(const Correlation& c, const Tensor& out, const Tensor& bias) {
 }
 
 void run(const Correlation& c, const Tensor& out, const Tensor& bias) {
-  if (c.out.pixels() * c.batch * c.rows == 0) return;
-  if (is_product(c)) return multiply(c, out, bias);
+  const bool empty = c.out.pixels() * c.batch * c.rows == 0;
+  if (empty || is_product(c)) {
+    if (!empty) multiply(c, out, bias);
+    return cpu::tell_of_all_planes(c);
+  }
   ReleaseGil unlocked(c.batch * c.groups * c.rows * c.channels * c.out.pixels());
   cpu::correlate(c);
 }
@@ -234,13 +238,15 @@ Tensor prepare_convolution(const Tensor& out, const Tensor& input, const Tensor&
   return made;
 }
 
-void prepared_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
-                          const Tensor& prepared, IntsView stride, IntsView padding, IntsView dilation,
-                          int64_t groups) {
+void followed_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                          const Tensor& prepared, IntsView stride, IntsView padding, IntsView dilation, int64_t groups,
+                          cpu::RowsDone done) {
   const Geometry g = geometry(stride, padding, dilation, weight.sizes(), groups);
-  const Tensor b = bias ? cpu::dense(bias) : bias;
-  Correlation c = correlation_of(out, plain(input), weight, b, g);
-  if (cpu::winograd_prepared_size(c) == prepared.numel()) c.prepared = reinterpret_cast<float*>(prepared.bytes());
+  const Tensor in = plain(input), w = cpu::dense(weight), b = bias ? cpu::dense(bias) : bias;
+  Correlation c = correlation_of(out, in, w, b, g);
+  c.done = done;
+  if (prepared && cpu::winograd_prepared_size(c) == prepared.numel())
+    c.prepared = reinterpret_cast<float*>(prepared.bytes());
   run(c, out, b);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/dtype.h"
+#include "cpu/gemm/gemm.h"
 
 namespace tocha::cpu {
 
@@ -55,6 +56,7 @@ struct Correlation {
   int64_t weight_group, weight_row, weight_channel;
   const char* bias;                 // groups * rows elements, or null
   const float* prepared = nullptr;  // what winograd_prepare() makes of the weights, or null
+  RowsDone done = {};               // told of channels of images, numbered through (see planes.h)
 };
 
 // out[g, r, c, tap] = sum over n and pixels p of rows_field[n, g, r, p] * in[n, g, c, step * p + offset of tap], where

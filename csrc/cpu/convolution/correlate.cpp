@@ -7,6 +7,7 @@
 
 #include "core/parallel.h"
 #include "cpu/convolution/patches.h"
+#include "cpu/convolution/planes.h"
 
 namespace tocha::cpu {
 namespace {
@@ -24,6 +25,7 @@ class Correlator {
  public:
   explicit Correlator(const Correlation& c)
       : c_(c),
+        planes_(c),
         tiles_(KernelsOf<T>::tiles()),
         packing_(KernelsOf<T>::packing()),
         gathering_(KernelsOf<T>::patches()),
@@ -217,8 +219,13 @@ class Correlator {
     const Memory<T> weights = pack_weights();
     const int64_t blocks = plan_.blocks();
     parallel_for(c_.groups * blocks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_block(i / blocks, plan_.block(i % blocks), weights.get());
+      for (int64_t i = begin; i < end; ++i) {
+        const PixelBlock b = plan_.block(i % blocks);
+        run_block(i / blocks, b, weights.get());
+        planes_.finished(b.begin, b.end, c_.rows);
+      }
     });
+    planes_.end();
   }
 
   // All weights in panels, share by share.
@@ -340,9 +347,11 @@ class Correlator {
       multiply(r, b.count(), s, weights, !in_place, patches + i * patch_stride, target);
     }
     finish(0, r, b, target);
+    for (int64_t image = 0; c_.done && image < c_.batch; ++image) tell_of_planes(c_, image, r.first, r.count);
   }
 
   const Correlation& c_;
+  PlaneTracker planes_;
   const TileKernels<T>& tiles_;
   const PackKernels<T>& packing_;
   const PatchKernels<T>& gathering_;
@@ -363,10 +372,16 @@ class Correlator {
 }  // namespace
 
 void correlate(const Correlation& c) {
-  if (c.rows == 1 && c.channels == 1) return correlate_channels(c);
-  if (unit_serves(c)) return correlate_unit(c);
+  const bool by_channels = c.rows == 1 && c.channels == 1;
+  if (by_channels || unit_serves(c)) {
+    by_channels ? correlate_channels(c) : correlate_unit(c);
+    return tell_of_all_planes(c);
+  }
   if (winograd_serves(c)) return correlate_winograd(c);
-  if (few_serves(c)) return correlate_few(c);
+  if (few_serves(c)) {
+    correlate_few(c);
+    return tell_of_all_planes(c);
+  }
   with_compute_type(c.dtype, [&](auto t) { Correlator<decltype(t)>(c).run(); });
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/parallel.h"
 #include "cpu/convolution/patches.h"
+#include "cpu/convolution/planes.h"
 #include "cpu/convolution/winograd_kernels.h"
 #include "cpu/engine/lanes.h"
 
@@ -194,6 +195,7 @@ class Winograd {
  public:
   explicit Winograd(const Correlation& c)
       : c_(c),
+        planes_(c),
         tiles_(gemm_tiles().f32),
         tiling_(c.out.size, c.batch),
         taps_(static_cast<int64_t>(c.taps.size())),
@@ -246,6 +248,7 @@ class Winograd {
         if (const float* input = transform_input(block)) run_panels(block, {0, panels()}, weights, input);
       }
     });
+    planes_.end();
   }
 
   void run_by_rows() {
@@ -326,6 +329,15 @@ class Winograd {
     tiling_.transforms.results({products, point_products, names, tiles, rows.count,
                                 c_.bias ? reinterpret_cast<const float*>(c_.bias) + rows.first : nullptr, results});
     write(block, rows, results);
+    if (!by_rows_) return tell_of_pictures(block, rows.count);
+    for (int64_t image = 0; c_.done && image < c_.batch; ++image) tell_of_planes(c_, image, rows.first, rows.count);
+  }
+
+  void tell_of_pictures(const Range& block, int64_t rows) {
+    tiling_.for_pictures(block, [&](int64_t image, int64_t, int64_t line, int64_t lines, int64_t) {
+      const int64_t side = tiling_.side(), height = std::min(side * lines, c_.out.size[1] - side * line);
+      planes_.finished(image, rows * height * c_.out.size[2]);
+    });
   }
 
   void multiply(int64_t tiles, int64_t rows, const float* input, const float* weights, float* out) const {
@@ -386,6 +398,7 @@ class Winograd {
   }
 
   const Correlation& c_;
+  PlaneTracker planes_;
   const TileKernels<float>& tiles_;
   const Tiling tiling_;
   const int64_t taps_;

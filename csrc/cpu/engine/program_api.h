@@ -24,6 +24,17 @@ struct tocha_product {
   void* context;
 };
 
+// out = the convolution of `in` with `weight`, which are tensors; bias and prepared may be null.
+struct tocha_convolution {
+  void *out, *in, *weight, *bias;
+  void* prepared;  // what the library makes of constant weights
+  int64_t rank, groups;
+  const int64_t *stride, *padding, *dilation;
+  // Called on planes [begin, end) of out, channels of images numbered through, as they are finished; or null.
+  void (*done)(void* context, int64_t begin, int64_t end);
+  void* context;
+};
+
 struct tocha_api {
   int64_t version;
   // Whether t is a tensor of this dtype and geometry; a size or stride of -1 is not looked at.
@@ -55,6 +66,7 @@ struct tocha_api {
   int64_t (*now)();
   void (*ran)(void* program, int64_t kernel, int64_t began);
   int (*product)(const tocha_product* p);
+  int (*convolution)(const tocha_convolution* c);
 };
 
 enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
@@ -64,4 +76,4 @@ typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** i
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 5;
+constexpr int64_t kTochaApiVersion = 6;

@@ -9,12 +9,9 @@ import pytest
 
 import tocha
 
+pytestmark = pytest.mark.usefixtures("kernel_cache")
+
 BACKENDS = ["aot_eager", "inductor"]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
 
 
 def numbers(*shape: int, dtype: Any = tocha.float32, grad: bool = False) -> tocha.Tensor:

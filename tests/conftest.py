@@ -1,4 +1,4 @@
-"""Shared test set-up: repeatable random numbers, deterministic hypothesis."""
+"""Shared test set-up: repeatable random numbers, deterministic hypothesis, caches of compiled kernels."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ def _seed():
     import tocha
 
     tocha.manual_seed(0)
+
+
+@pytest.fixture
+def kernel_cache(tmp_path_factory, monkeypatch):
+    """Compiled kernels are kept for this run of the tests, and shared by its tests."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+
+
+@pytest.fixture
+def empty_kernel_cache(tmp_path, monkeypatch):
+    """Nothing has been compiled before the test."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 from reference.sessions import FLAGS, WRITTEN, Checker  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("kernel_cache")
+
 PAGES = sorted(
     p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if ">>>" in p.read_text() and p != WRITTEN
 )
@@ -27,11 +29,6 @@ MODULES = sorted(
     and ">>>" in Path(spec.origin).read_text()
     and not m.name.startswith("tocha.operators.examples.")  # tests/test_reference.py runs them in all their forms
 )
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TOCHA_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())

@@ -20,10 +20,7 @@ from tocha.ir.loops import Buffer, Geometry, Load, Loop, Program, VerificationEr
 from tocha.ir.node import Input
 from tocha.testing import assert_close
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 def randn(*shape: int, seed: int = 0, **kwargs) -> tocha.Tensor:

@@ -9,10 +9,7 @@ from tocha import nn
 from tocha._inductor import compile_fx, config, graph_cache
 from tocha.testing import assert_close
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("empty_kernel_cache")
 
 
 @pytest.fixture

@@ -15,10 +15,7 @@ from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir.memory import nbytes
 from tocha.testing import assert_close
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 def compiled(f, *args) -> tuple[CompiledGraph, list[tocha.Tensor]]:

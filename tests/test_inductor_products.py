@@ -13,10 +13,7 @@ from tocha._inductor import config
 from tocha._inductor.compile_fx import CompiledGraph, compile_graph
 from tocha.ir.loops import Product
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "products"))
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 def products(c: CompiledGraph) -> list[Product]:

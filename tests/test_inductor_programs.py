@@ -9,12 +9,9 @@ import pytest
 
 import tocha
 
+pytestmark = pytest.mark.usefixtures("kernel_cache")
+
 BACKENDS = ["aot_eager", "inductor"]
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
 
 
 def numbers(*shape: int, dtype: Any = tocha.float32, grad: bool = False) -> tocha.Tensor:
@@ -208,6 +205,24 @@ def test_sizes_computed_from_sizes(size, caplog):
     compiled = tocha.compile(program, backend="inductor", dynamic=True, fullgraph=True)
     for n in (9, 17, 33):
         assert tocha.equal(compiled(numbers(n)), program(numbers(n)))
+    assert "operator by operator" not in caplog.text
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_sizes_that_inputs_have_inside_of_sums(width, caplog):
+    """Backward is given the padded results, and no tensor of the sizes before."""
+
+    def program(x):
+        y = tocha.cat([x] * width, 1)
+        return tocha.nn.functional.pad(y, (1, 2)).tanh(), tocha.nn.functional.pad(y, (3, 0, 2, 2)).exp()
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend="inductor", dynamic=True, fullgraph=True)
+    for shape in ((4, 6), (3, 9), (7, 2)):
+        a, b = (observed(f, [numbers(*shape, grad=True)]) for f in (program, compiled))
+        for x, y in zip(a, b, strict=True):
+            assert x[:-1] == y[:-1]
+            tocha.testing.assert_close(y[-1], x[-1], rtol=1e-6, atol=1e-7)
     assert "operator by operator" not in caplog.text
 
 

@@ -16,10 +16,7 @@ from tocha._logging import events
 from tocha.ir.loops import Convolution, Product
 from tocha.testing import assert_close
 
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("empty_kernel_cache")
 
 
 @pytest.fixture

@@ -10,17 +10,11 @@ from tocha import _C
 from tocha._core.library_name import spoken
 
 
-class QuantizedDtype:
-    """A name among dtypes."""
+class Name:
+    """What there is only the name of, in the library's own namespace."""
 
-    is_complex = False
-
-    def __init__(self, name: str, itemsize: int, is_signed: bool, is_floating_point: bool = False):
-        self._name, self.itemsize, self.is_signed, self.is_floating_point = name, itemsize, is_signed, is_floating_point
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:  # `isinstance(x, dtype)` says what it is
-        return _C.dtype
+    def __init__(self, name: str):
+        self._name = name
 
     def __repr__(self) -> str:
         return f"{spoken()}.{self._name}"
@@ -31,6 +25,23 @@ class QuantizedDtype:
     @property
     def __module__(self) -> str:  # type: ignore[override]
         return spoken()
+
+    def __init_subclass__(cls) -> None:
+        cls.__module__ = Name.__dict__["__module__"]  # type: ignore[method-assign]  # every class statement sets its own, over the property
+
+
+class QuantizedDtype(Name):
+    """A name among dtypes."""
+
+    is_complex = False
+
+    def __init__(self, name: str, itemsize: int, is_signed: bool, is_floating_point: bool = False):
+        super().__init__(name)
+        self.itemsize, self.is_signed, self.is_floating_point = itemsize, is_signed, is_floating_point
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # `isinstance(x, dtype)` says what it is
+        return _C.dtype
 
 
 DTYPES = {
@@ -50,21 +61,8 @@ DTYPES = {
 }
 
 
-class qscheme:
+class qscheme(Name):
     """How quantized values stand for numbers: a name, too."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __repr__(self) -> str:
-        return f"{spoken()}.{self._name}"
-
-    def __reduce__(self) -> str:
-        return self._name
-
-    @property
-    def __module__(self) -> str:  # type: ignore[override]
-        return spoken()
 
 
 SCHEMES = {

@@ -72,7 +72,7 @@ class GraphLowering:
         self.env: dict[fx.Node, Any] = {}
         self.inputs: list[Buffer | None] = []
         self.constants: list[tuple[Buffer, Any]] = []
-        self.symbols: dict[s.Atom, tuple[int, int]] = {}
+        self.symbols: dict[s.Atom, Any] = {}  # as Program.sizes has them
         self.given: dict[Memory, Tensor] = {}  # arguments and constants by their memory
         self.shown: dict[
             Memory, Facts
@@ -107,6 +107,7 @@ class GraphLowering:
                 self.env[node] = self.call(node)
             else:
                 raise NotLowered(f"a graph with {node.op}")
+        self.solve_sizes()
         lowering = self.lowering
         made = Program(self.inputs, self.constants, lowering.steps, outputs, lowering.known, self.symbols)
         verify(made)
@@ -142,6 +143,24 @@ class GraphLowering:
             atom = s.atom_of(e) if isinstance(e, s.Expr) else None
             if atom is not None and atom.kind == "symbol":
                 self.symbols.setdefault(atom, (position, d))
+
+    def solve_sizes(self) -> None:
+        """Sizes that inputs have only as a part of theirs (n of a padded result, n + 3, that backward gets) are computed from those."""
+        sums = [
+            (e, i, d) for i, b in enumerate(self.inputs) if b for d, e in enumerate(b.sizes) if isinstance(e, s.Expr)
+        ]
+        for _ in sums:  # what one finds may be what another waits for
+            for e, i, d in sums:
+                unknown = s.free_symbols(e) - self.symbols.keys()
+                if len(unknown) != 1:
+                    continue
+                (atom,) = unknown
+                times = dict(s.terms_of(e)).get(((atom, 1),), 0)
+                rest = s.add(e, s.scale(s.of_atom(atom), -times))
+                if times and atom not in s.free_symbols(rest):
+                    shown = s.symbol(f"input{i}_{d}")
+                    self.symbols[s.atom_of(shown)] = (i, d)  # type: ignore[index]
+                    self.symbols[atom] = s.floordiv(s.add(shown, s.scale(rest, -1)), times)
 
     def constant(self, node: fx.Node) -> Any:
         value: Any = self.module

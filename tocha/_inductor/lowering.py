@@ -35,7 +35,7 @@ from tocha.ir.loops import (
     is_dense,
     plain,
 )
-from tocha.ir.node import Node, NoDerivative
+from tocha.ir.node import Node, NotDefined
 from tocha.ir.rewrite import simplify
 from tocha.ir.sym_types import FloatExpr
 from tocha.operators.derived import params, resolve, type_codes
@@ -43,7 +43,8 @@ from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, formula_of
 from tocha.operators.record import Fold, Operator
 
-REFUSALS = (NotLowered, DataDependent, NotImplementedError, NoDerivative, TypeError, AttributeError, KeyError)
+# What records and formulas raise on purpose. Anything else is a defect, and is to be seen.
+REFUSALS = (NotImplementedError, NotDefined, DataDependent)
 
 
 FORMULAS = {"truediv": "div", "abs": "absolute", "min": "minimum", "max": "maximum"}
@@ -210,7 +211,7 @@ class Lowering(Interpreter):
 
     def pointwise(self, o: Operator, arguments: dict[str, Any]) -> Any:
         made = super().pointwise(o, arguments)
-        if "nondeterministic_seeded" in o.tags or (o.types and o.types.get("check_inplace")):
+        if "nondeterministic_seeded" in o.tags:
             return self.native_call(o, arguments, made)
         results = made if isinstance(made, tuple) else (made,)
         f = formula_of(o)

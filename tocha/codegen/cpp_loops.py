@@ -57,13 +57,6 @@ def later(bound: str, cut: str, function: str) -> str:
     return cut if bound.isdigit() and cut.isdigit() else f"{function}({bound}, {cut})"
 
 
-def symbols_of(r: Any) -> frozenset | set:
-    """What a read depends on."""
-    if isinstance(r, str):
-        return frozenset()
-    return s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
-
-
 class KernelWriter:
     """One kernel: what its pointers are, and its text."""
 
@@ -350,7 +343,7 @@ class KernelWriter:
         needed = {n.attr for n in topological((*outputs, *p.indirect)) if n.op is INPUT}
         texts = [self.read_name(r, i, prefix) for i, r in enumerate(p.reads)]
         names = Names(texts, texts, [states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
-        fixed, changing = self.fixed_reads(p, along), self.changing(p, along)
+        fixed, changing = p.fixed_reads(along), p.changing(along)
         lines: list[str] = []
         prologue: list[str] = []
         declared: set[s.Atom] = set()
@@ -361,7 +354,7 @@ class KernelWriter:
         while waiting or indirect:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
-                if not (symbols_of(r) & mine) - declared:
+                if not (p.symbols_of(r) & mine) - declared:
                     if i in fixed:
                         prologue.append(self.read_line(r, texts[i]))
                     else:
@@ -385,41 +378,6 @@ class KernelWriter:
         code = emit(self.with_fixed(outputs, fixed), names, vector=vector)
         self.faults |= code.faults
         return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
-
-    def fixed_reads(self, p: Pass, along: Any) -> set[int]:
-        """Numbers of the reads that do not change along a variable."""
-        found = {i for r, i in p.reads.items() if isinstance(r, str)}
-        if along is None:
-            return found
-        changing = self.changing(p, along)
-        return found | {i for r, i in p.reads.items() if not isinstance(r, str) and self.stays(r, changing)}
-
-    @staticmethod
-    def stays(r: Load | Position, changing: set[Any]) -> bool:
-        empty = isinstance(r, Load) and r.buffer.numel() == 0
-        return not empty and not symbols_of(r) & changing
-
-    def changing(self, p: Pass, along: Any) -> set[Any]:
-        """The symbols that change along a variable: itself, and the indices that are read from memory at places that do."""
-        changing = {s.atom_of(along)} if along is not None else set()
-        changing |= {atom for atom, _ in p.indirect.values()}
-        if along is None:
-            return changing
-        reads = {i: r for r, i in p.reads.items()}
-
-        def fixed(value: Node, size: Any) -> bool:
-            used = [reads[n.attr] for n in topological((value,)) if n.op is INPUT]  # type: ignore[index]
-            return not s.free_symbols(size) & changing and all(
-                isinstance(r, str) or self.stays(r, changing) for r in used
-            )
-
-        while found := {atom for value, (atom, size) in p.indirect.items() if atom in changing and fixed(value, size)}:
-            changing -= found
-        return changing
-
-    def indices_change(self, p: Pass, along: Any) -> bool:
-        """Whether indices that are read from memory change along a variable."""
-        return bool(self.changing(p, along) & {atom for atom, _ in p.indirect.values()})
 
     @staticmethod
     def with_fixed(nodes: Sequence[Node], fixed: set[int]) -> tuple[Node, ...]:
@@ -628,7 +586,7 @@ class KernelWriter:
         t.put(f"for (int64_t l = 0; c + l < {end}; ++l) step(c + l, l);")
         for _ in variables[:-1]:
             t.close()
-        self.merge_lanes(folds, tag, "kLanes")
+        self.merge_lanes(folds, tag)
         self.finish_first(folds, tag)
         t.close()
         self.name_results(folds)
@@ -685,10 +643,10 @@ class KernelWriter:
         for k in range(len(dtypes)):
             self.text.put(f"{tag}_{k}[l] = new_{k};")
 
-    def merge_lanes(self, folds: Sequence[Member], tag: str, lanes: str) -> None:
+    def merge_lanes(self, folds: Sequence[Member], tag: str) -> None:
         """Merges the lanes into the first."""
         t = self.text
-        t.open(f"for (int64_t h = {lanes} / 2; h > 0; h /= 2) {{")
+        t.open("for (int64_t h = kLanes / 2; h > 0; h /= 2) {")
         t.open("for (int64_t l = 0; l < h; ++l) {")
         k = 0
         for f, m in enumerate(folds):

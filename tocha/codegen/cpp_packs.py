@@ -30,9 +30,9 @@ PACKS = VectorForm(
 
 
 def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:
-    if variable is None or w.indices_change(p, variable):
+    if variable is None or p.indices_change(variable):
         return False
-    fixed = w.fixed_reads(p, variable)
+    fixed = p.fixed_reads(variable)
     nodes = simplify(tuple(n for _, n in outputs))
     needed = {n.attr for n in topological(nodes) if n.op is INPUT} - fixed
     for r, i in p.reads.items():

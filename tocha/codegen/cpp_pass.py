@@ -78,6 +78,54 @@ class Pass:
 
         return substituted(formulas)
 
+    # -- what changes along a variable
+
+    def fixed_reads(self, along: Any) -> set[int]:
+        """Numbers of the reads that do not change along a variable."""
+        found = {i for r, i in self.reads.items() if isinstance(r, str)}
+        if along is None:
+            return found
+        changing = self.changing(along)
+        return found | {i for r, i in self.reads.items() if not isinstance(r, str) and self.stays(r, changing)}
+
+    def changing(self, along: Any) -> set[Any]:
+        """The symbols that change along a variable: itself, and the indices that are read from memory at places that do."""
+        changing = {s.atom_of(along)} if along is not None else set()
+        changing |= {atom for atom, _ in self.indirect.values()}
+        if along is None:
+            return changing
+        reads = {i: r for r, i in self.reads.items()}
+
+        def fixed(value: Node, size: Any) -> bool:
+            used = [reads[n.attr] for n in topological((value,)) if n.op is INPUT]  # type: ignore[index]
+            return not s.free_symbols(size) & changing and all(
+                isinstance(r, str) or self.stays(r, changing) for r in used
+            )
+
+        while found := {
+            atom for value, (atom, size) in self.indirect.items() if atom in changing and fixed(value, size)
+        }:
+            changing -= found
+        return changing
+
+    def indices_change(self, along: Any) -> bool:
+        """Whether indices that are read from memory change along a variable."""
+        return bool(self.changing(along) & {atom for atom, _ in self.indirect.values()})
+
+    @staticmethod
+    def stays(r: Load | Position, changing: set[Any]) -> bool:
+        empty = isinstance(r, Load) and r.buffer.numel() == 0
+        return not empty and not Pass.symbols_of(r) & changing
+
+    @staticmethod
+    def symbols_of(r: Any) -> frozenset | set:
+        """What a read depends on."""
+        if isinstance(r, str):
+            return frozenset()
+        return (
+            s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
+        )
+
 
 COMPARISONS = {scalar.lt: s.lt, scalar.le: s.le, scalar.gt: s.gt, scalar.ge: s.ge, scalar.eq: s.eq, scalar.ne: s.ne}
 ARITHMETIC: dict[Any, Any] = {

@@ -83,12 +83,17 @@ class ProgramWriter:
         if found is None:
             if a not in self.program.sizes:
                 raise NotLowered(f"the size {a} is not one of an input")
-            position, dim = self.program.sizes[a]
+            read = self.size_text(self.program.sizes[a])
             found = self.sizes[a] = f"size_{len(self.sizes)}"
-            reads = {INTEGER: f"api->integer(inputs[{position}])", REAL: f"api->real_bits(inputs[{position}])"}
-            read = reads.get(dim, f"api->size(inputs[{position}], {dim})")
             self.early.append(f"  const int64_t {found} = {read};")
         return found
+
+    def size_text(self, source: Any) -> str:
+        if isinstance(source, s.Expr):
+            return self.index(source)
+        position, dim = source
+        reads = {INTEGER: f"api->integer(inputs[{position}])", REAL: f"api->real_bits(inputs[{position}])"}
+        return reads.get(dim, f"api->size(inputs[{position}], {dim})")
 
     def write(self) -> str:
         kernels = [writer_of(k, self.program.known) for k in self.items if isinstance(k, Kernel)]

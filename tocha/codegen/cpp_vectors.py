@@ -108,9 +108,9 @@ def vector_type(
     type_of: Callable[[Sequence[Node]], dt.DType | None] = lanewise,
 ) -> dt.DType | None:
     """The type of a pass that can go by vectors (or packs) along its last variable; None if it cannot."""
-    if w.indices_change(p, last):
+    if p.indices_change(last):
         return None
-    fixed = w.fixed_reads(p, last)
+    fixed = p.fixed_reads(last)
     outputs_ = simplify(tuple(nodes))
     needed = {n.attr for n in topological(outputs_) if n.op is INPUT} - fixed
     for r, i in p.reads.items():

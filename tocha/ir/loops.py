@@ -236,9 +236,8 @@ class Program:
     steps: list[Step]
     outputs: list[Any]  # Geometry; a symbolic integer; None
     known: Assumptions
-    sizes: dict[s.Atom, tuple[int, int]] = field(
-        default_factory=dict
-    )  # symbol: (input, dim); dim -1: the input is the number
+    # symbol: (input, dim); dim -1: the input is the number. Or an expression of others.
+    sizes: dict[s.Atom, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         lines = [f"inputs: {', '.join(map(repr, self.inputs))}", *map(repr, self.steps)]

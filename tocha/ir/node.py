@@ -63,9 +63,9 @@ class Signature:
                 raise TypeError(f"[{name}] at least one operand must be a node, not a number")
             return None
         if found.kind not in self.kinds:
-            raise TypeError(f"[{name}] is not defined for {found}")
+            raise NotDefined(f"[{name}] is not defined for {found}")
         if found.is_reduced and not self.takes_reduced:
-            raise TypeError(f"[{name}] computes in float32: cast the {found} operand first")
+            raise NotDefined(f"[{name}] computes in float32: cast the {found} operand first")
         return found
 
     def result_of(self, common: DType | None) -> DType:
@@ -82,6 +82,10 @@ class Signature:
 # A gradient rule builds the gradient of one operand from (gradient of the result, result, *operands).
 GradientRule = Callable[..., "Node"]
 Templates = str | dict[frozenset[Kind], str]
+
+
+class NotDefined(TypeError):
+    """A primitive has no meaning for operands of this dtype."""
 
 
 class NoDerivative(NotImplementedError):
@@ -153,7 +157,7 @@ def _operand(name: str, letter: str, arg: Node | Number, common: DType | None) -
     if isinstance(arg, Node):
         wanted = BOOLEAN if letter == "b" else INTEGER
         if arg.dtype.kind not in wanted:
-            raise TypeError(f"[{name}] wants a {'bool' if letter == 'b' else 'integer'} operand, got {arg.dtype}")
+            raise NotDefined(f"[{name}] wants a {'bool' if letter == 'b' else 'integer'} operand, got {arg.dtype}")
         return arg
     if letter == "T":
         assert common is not None

@@ -1,0 +1,68 @@
+"""Formulas and folds become loops: one that does not is a call of the whole operator, which gives the same values and is not noticed otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tocha
+from tocha._inductor.graph import lower_graph
+from tocha._inductor.lowering import REFUSALS, Lowering
+from tocha.fx.experimental.proxy_tensor import make_fx
+from tocha.ir import dtypes as dt
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.devices import CPU
+from tocha.ir.loops import Loop
+from tocha.operators import families
+from tocha.operators.derived import resolve, type_codes
+from tocha.operators.facts import Facts
+from tocha.operators.interpreter import converter, default_of
+from tocha.operators.record import OPERATORS, Operator
+
+REQUIRED = {"Scalar": 1, "float": 1.0, "int": 1, "bool": True, "int[]": [1]}  # where an argument has no default
+
+
+def arguments_of(o: Operator, lowering: Lowering, dtype: dt.DType) -> dict[str, Any]:
+    """Matrices in the dtypes that the record wants, and numbers."""
+    made: dict[str, Any] = {}
+    codes = iter(type_codes(o)[1] if o.kind == "pointwise" else ())
+    for a in o.schema.arguments:
+        if a.is_tensor:
+            made[a.name] = Facts([3, 4], resolve(next(codes, "T"), dtype), CPU)
+            lowering.buffer(made[a.name], a.name)
+        else:
+            made[a.name] = converter(a)(REQUIRED[a.type.removesuffix("?")] if a.default is None else default_of(a))
+    return made
+
+
+def outcome(o: Operator, dtype: dt.DType) -> str:
+    """What becomes of an operator on matrices of a dtype. What is raised and is no refusal is a defect."""
+    lowering = Lowering(Assumptions())
+    try:
+        with lowering:
+            lowering.call(o, arguments_of(o, lowering, dtype))
+    except REFUSALS as reason:
+        return f"refused: {reason}"
+    return "loops" if all(isinstance(step, Loop) for step in lowering.steps) else "whole"
+
+
+@pytest.mark.parametrize("dtype", [dt.float32, dt.bfloat16, dt.int64, dt.bool_, dt.complex64], ids=str)
+@pytest.mark.parametrize("kind", ["pointwise", "reduction"])
+def test_formulas_and_folds_are_loops(kind, dtype):
+    families.load()
+    records = [
+        o for o in OPERATORS.values()
+        if o.kind == kind and dtype in o.dtypes and "nondeterministic_seeded" not in o.tags
+    ]  # fmt: skip
+    found = {o.full_name: outcome(o, dtype) for o in records}
+    assert found and {name: what for name, what in found.items() if what != "loops"} == {}
+
+
+def test_what_is_no_refusal_is_raised(monkeypatch):
+    """A defect of a lowering is not taken for an operator that stays whole."""
+    record = OPERATORS["relu"]
+    monkeypatch.setattr(record, "body", lambda x: x.nothing_of_this_name)
+    graph = make_fx(lambda x: (x.relu(),), tracing_mode="fake")(tocha.randn(3))
+    with pytest.raises(AttributeError):
+        lower_graph(graph)

@@ -6,7 +6,7 @@ import torch
 from recorder import DOUBLE, case
 from torch import nn
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 KIND = torch.float64 if DOUBLE else torch.float32
 torch.set_default_dtype(KIND)
 

@@ -31,7 +31,7 @@ def run_at(name, size):
     train(name, timm.create_model(name, num_classes=10), lambda m: m(draw(2, 3, size, size)))
 
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 for name in ANY_SIZE.split():
     case(name, lambda n=name: run(n))
 for name in SIZED.split():

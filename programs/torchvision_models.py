@@ -7,7 +7,7 @@ from recorder import DOUBLE, case, draw, record, train
 from torchvision.models import detection, get_model
 from torchvision.transforms import v2
 
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 CLASSIFIERS = "resnet18 mobilenet_v2 mobilenet_v3_small shufflenet_v2_x0_5 squeezenet1_1 mnasnet0_5 regnet_y_400mf efficientnet_b0 densenet121 googlenet"
 
 

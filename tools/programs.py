@@ -73,7 +73,8 @@ def _site(environment: Path) -> Path:
 
 
 def _pip(environment: Path, *arguments: str) -> None:
-    subprocess.run([_python(environment), "-m", "pip", "install", "--quiet", *arguments], check=True)
+    # Bytecode is written for what programs import, a part of what is installed.
+    subprocess.run([_python(environment), "-m", "pip", "install", "--quiet", "--no-compile", *arguments], check=True)
 
 
 def _install_tocha(alias: Path, wheel: Path | None) -> None:
@@ -166,7 +167,7 @@ def _run(environment: Path, program: str, double: bool, only: list[str]) -> tupl
     """What a program records, and what it says where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "record")
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
         env |= {
             "RECORD": path,
             "PYTHONHASHSEED": "0",

@@ -217,7 +217,8 @@ def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[s
         if problem or our_problem:
             return found | {program: (False, f"on PyTorch: {problem}" if problem else our_problem)}
         mark = " (float64)" if double else ""
-        found |= {n: (same, seen + mark) for n, (same, seen) in _judge(ours, theirs, bound).items()}
+        judged = _judge(ours, theirs, bound).items()
+        found |= {n: (same, seen + mark) for n, (same, seen) in judged if n not in found or n in only}
         only = [n for n, (same, seen) in found.items() if not same and seen[0].isdigit()]
         if not only:
             break

@@ -1,8 +1,20 @@
-"""Which of a program's packages are there, for programs of packages that `make programs` does not install."""
+"""Programs of packages that `make programs` does not install: which of them are there, and what their uses share."""
 
 import importlib.util
 
-from recorder import case
+import torch
+from recorder import DOUBLE, case
+from torch import nn
+
+torch.set_num_threads(1)
+KIND = torch.float64 if DOUBLE else torch.float32
+torch.set_default_dtype(KIND)
+
+
+def network():
+    """A small network, the same every time."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3))
 
 
 def installed(uses):

@@ -4,18 +4,9 @@ They are no part of `make programs`' environments: `pip install` some of them th
 """
 
 import torch
-from installed import installed
-from recorder import DOUBLE, draw, record, tokens, train
+from installed import KIND, installed, network
+from recorder import draw, record, tokens, train
 from torch import nn
-
-torch.set_num_threads(2)
-KIND = torch.float64 if DOUBLE else torch.float32
-torch.set_default_dtype(KIND)
-
-
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 3))
 
 
 def use_kornia():

@@ -11,7 +11,7 @@ from recorder import DOUBLE, case, draw, record, tokens, train
 from torch import nn
 
 logging.disable(logging.WARNING)
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 KIND = torch.float64 if DOUBLE else torch.float32
 torch.set_default_dtype(KIND)
 

@@ -8,7 +8,7 @@ import transformers as hf
 from recorder import DOUBLE, case, draw, record, tokens, train
 
 hf.logging.set_verbosity_error()
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 COMMON = {
     "vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,

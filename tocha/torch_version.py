@@ -8,9 +8,8 @@ from typing import Any
 
 __all__ = ["TorchVersion"]
 
-_PARTS = re.compile(
-    r"(\d+(?:\.\d+)*)(?:\.?(a|b|rc|alpha|beta|c|pre|preview)(\d*))?(?:\.?(dev)(\d*))?(?:\.?(post)(\d*))?"
-)
+# Compiled when versions are compared, not at every start.
+_PARTS = r"(\d+(?:\.\d+)*)(?:\.?(a|b|rc|alpha|beta|c|pre|preview)(\d*))?(?:\.?(dev)(\d*))?(?:\.?(post)(\d*))?"
 _STAGES = {"alpha": "a", "beta": "b", "c": "rc", "pre": "rc", "preview": "rc"}
 _LAST = (4, 0)
 
@@ -18,7 +17,7 @@ _LAST = (4, 0)
 def _key(text: str) -> tuple:
     """What versions are ordered by: numbers without zeros at the end, then development, pre-release, release, post-release, local part."""
     public, _, local = text.strip().lower().removeprefix("v").partition("+")
-    found = _PARTS.fullmatch(public.replace("-", ".").replace("_", "."))
+    found = re.fullmatch(_PARTS, public.replace("-", ".").replace("_", "."))
     if found is None:
         raise ValueError(f"Invalid version: {text!r}")
     numbers = [int(n) for n in found[1].split(".")]

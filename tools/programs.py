@@ -17,6 +17,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -72,37 +73,49 @@ def _site(environment: Path) -> Path:
 
 
 def _pip(environment: Path, *arguments: str) -> None:
-    subprocess.run([_python(environment), "-m", "pip", "install", "--quiet", *arguments], check=True)
+    # Bytecode is written for what programs import, a part of what is installed.
+    subprocess.run([_python(environment), "-m", "pip", "install", "--quiet", "--no-compile", *arguments], check=True)
 
 
-def _install_tocha(alias: Path) -> None:
-    """A wheel of this tree as it is now, whatever an earlier run left there."""
+def _install_tocha(alias: Path, wheel: Path | None) -> None:
+    """A wheel of this tree as it is now (or the one that was given), whatever an earlier run left there."""
     with tempfile.TemporaryDirectory() as folder:
-        build = ["pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder, str(ROOT)]
-        subprocess.run([sys.executable, "-m", *build], check=True)
-        (wheel,) = map(str, Path(folder).glob("*.whl"))
-        _pip(alias, wheel)  # what it depends on
-        _pip(alias, "--force-reinstall", "--no-deps", wheel)
+        if wheel is None:
+            build = ["pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder, str(ROOT)]
+            subprocess.run([sys.executable, "-m", *build], check=True)
+            (wheel,) = Path(folder).glob("*.whl")
+        _pip(alias, str(wheel))  # what it depends on
+        _pip(alias, "--force-reinstall", "--no-deps", str(wheel))
     subprocess.run([_python(alias), "-m", "tocha", "alias", "install"], cwd=alias, check=True)
 
 
-def make_environments(alias: Path, pytorch: Path) -> None:
-    """Both environments: PyTorch in the second, everything else in the first. Packages are installed once."""
-    if not alias.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(alias)], check=True)
-    _install_tocha(alias)
+def _make_alias(alias: Path, wheel: Path | None) -> None:
+    """The environment without PyTorch. Packages are installed once, tocha every time."""
+    _install_tocha(alias, wheel)
     installed = alias / "packages.txt"
     if not installed.exists() or installed.read_text().split() != PACKAGES:
         _pip(alias, *PACKAGES)
         installed.write_text("\n".join(PACKAGES))
     if (_site(alias) / "torch").exists():
         raise SystemExit(f"{alias} holds a PyTorch: it must not")
-    if not pytorch.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(pytorch)], check=True)
-        (_site(pytorch) / "packages.pth").write_text(f"{_site(alias)}\n")
-        _pip(
-            pytorch, "torch===2.13.0"
-        )  # the build that torchvision's extension is linked against, not one for CPUs only
+
+
+def _make_pytorch(pytorch: Path, packages: Path) -> None:
+    """The environment with PyTorch, which reads the other's packages."""
+    # The build that torchvision's extension is linked against, not one for CPUs only.
+    _pip(pytorch, "torch===2.13.0")
+    (_site(pytorch) / "packages.pth").write_text(f"{packages}\n")
+
+
+def make_environments(alias: Path, pytorch: Path, wheel: Path | None) -> None:
+    """Both environments at once: what takes time is what they fetch."""
+    for environment in (alias, pytorch):
+        if not environment.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    with ThreadPoolExecutor(2) as both:
+        made = [both.submit(_make_pytorch, pytorch, _site(alias)), both.submit(_make_alias, alias, wheel)]
+    for environment in made:
+        environment.result()
 
 
 # -- comparisons -------------------------------------------------------------------------------------------
@@ -154,7 +167,7 @@ def _run(environment: Path, program: str, double: bool, only: list[str]) -> tupl
     """What a program records, and what it says where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "record")
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
         env |= {
             "RECORD": path,
             "PYTHONHASHSEED": "0",
@@ -196,14 +209,16 @@ def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[s
     """A program's cases on both: in float32 to rounding, and those that differ in float64."""
     found: dict[str, tuple[bool, str]] = {}
     for double, bound in ((False, SINGLE), (True, DOUBLE)):
-        theirs, problem = _answers(pytorch, program, double, only)
-        if problem:
-            return found | {program: (False, f"on PyTorch: {problem}")}
-        ours, problem = _run(alias, program, double, only)
-        if problem:
-            return found | {program: (False, problem)}
+        with ThreadPoolExecutor(2) as both:  # a processor each
+            sides = [
+                both.submit(run, where, program, double, only) for run, where in ((_answers, pytorch), (_run, alias))
+            ]
+        (theirs, problem), (ours, our_problem) = (side.result() for side in sides)
+        if problem or our_problem:
+            return found | {program: (False, f"on PyTorch: {problem}" if problem else our_problem)}
         mark = " (float64)" if double else ""
-        found |= {n: (same, seen + mark) for n, (same, seen) in _judge(ours, theirs, bound).items()}
+        judged = _judge(ours, theirs, bound).items()
+        found |= {n: (same, seen + mark) for n, (same, seen) in judged if n not in found or n in only}
         only = [n for n, (same, seen) in found.items() if not same and seen[0].isdigit()]
         if not only:
             break
@@ -221,9 +236,10 @@ def main() -> int:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--alias", type=Path, default=ROOT / ".venv-programs")
     parser.add_argument("--pytorch", type=Path, default=ROOT / ".venv-programs-torch")
+    parser.add_argument("--wheel", type=Path, help="a wheel that was built before, for runs in parts")
     chosen = parser.parse_args()
     environments = chosen.alias.absolute(), chosen.pytorch.absolute()
-    make_environments(*environments)
+    make_environments(*environments, chosen.wheel and chosen.wheel.absolute())
     programs = [n for n in chosen.names if ":" not in n] if chosen.names else []
     only = [n.partition(":")[2] for n in chosen.names if ":" in n]
     programs += {n.partition(":")[0] for n in chosen.names if ":" in n}

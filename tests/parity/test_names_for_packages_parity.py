@@ -21,13 +21,21 @@ def functional(name, make):
 
 
 def x(t, *shape):
-    return t.arange(float(np.prod(shape))).reshape(shape) / 7
+    return t.arange(float(np.prod(shape))).reshape(shape) / 8  # sums of products are exact, in whatever order
 
 
 def complex_views(t):
     p, q = [t.ones(2, dtype=t.complex64), t.ones(1)], [t.ones(2, dtype=t.complex64), t.ones(1)]
     module(t, "optim.optimizer")._view_as_real(p, q)
     return [*p, *q]
+
+
+def numbers_of_levels(t):
+    found = []
+    for _ in range(2):
+        with module(t, "autograd.forward_ad").dual_level() as level:
+            found.append(level)
+    return found
 
 
 def scheduled(t):
@@ -99,6 +107,12 @@ CASES = {
     "sparse.FloatTensor of a tensor": lambda t: t.sparse.FloatTensor(t.ones(2)),
     "sparse types": lambda t: (t.sparse.FloatTensor.is_sparse, t.sparse.FloatTensor.is_cuda, isinstance(t.sparse.FloatTensor(2), t.sparse.FloatTensor), isinstance(t.ones(2), t.sparse.FloatTensor), isinstance(t.sparse.DoubleTensor(2), t.sparse.FloatTensor)),
     "type of a sparse tensor": lambda t: t.ones(2).to_sparse().double().type().partition(".")[2],
+    "enter_dual_level": numbers_of_levels,
+    "CheckpointPolicy": lambda t: [(p.name, p.value) for p in module(t, "utils.checkpoint").CheckpointPolicy],
+    "DefaultDeviceType": lambda t: module(t, "utils.checkpoint").DefaultDeviceType.get_device_type(),
+    "jit.Error": lambda t: [c.__name__ for c in t.jit.Error.__mro__],
+    "trim_sigfig": lambda t: [module(t, "utils.benchmark").trim_sigfig(*a) for a in ((0.123456, 3), (123456, 2), (-1.25, 2), (1e-9, 1), (2.675, 3))],
+    "trim_sigfig of zero": lambda t: module(t, "utils.benchmark").trim_sigfig(0, 3),
     "type by a sparse name": lambda t: t.ones(2).type("torch.sparse.DoubleTensor"),
 }  # fmt: skip
 

@@ -42,6 +42,7 @@ def test_measurements():
     (merged,) = Measurement.merge([made([1.0]), made([3.0])])
     assert merged.median == 2.0
     assert (select_unit(2e-6), trim_sigfig(12345.0, 2)) == (("us", 1e-6), 12000.0)
+    assert trim_sigfig(0.123456, 3) == float(tocha.tensor(0.123))  # float32 computes it
 
 
 def test_tables():

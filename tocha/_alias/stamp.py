@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import types
@@ -35,6 +36,12 @@ def theirs(name: str) -> str:
     return "torch" + name[len("tocha") :]
 
 
+@functools.cache
+def _twin(name: object) -> str | None:
+    """The torch name that a `__module__` becomes: asked for thousands of values of a hundred modules."""
+    return theirs(name) if isinstance(name, str) and has_twin(name) else None
+
+
 class _Listed(types.ModuleType):
     """A module that loads its classes when they are asked for: whoever looks through its dict finds all of them."""
 
@@ -56,13 +63,13 @@ def values(found: types.ModuleType, native: bool = False) -> None:
         is_class = isinstance(value, type)
         if not is_class and type(value) not in _FUNCTIONS:
             continue
-        own = value.__module__
-        if type(own) is not str or not own.startswith("tocha") or not has_twin(own):
+        twin = _twin(value.__module__)
+        if twin is None:
             continue
         if is_class and native:
-            _C._set_type_module(value, theirs(own))
+            _C._set_type_module(value, twin)
         else:
-            value.__module__ = theirs(own)
+            value.__module__ = twin
 
 
 def _define_operator(namespace: str, name: str) -> None:

@@ -38,7 +38,8 @@ def enter_dual_level() -> int:
     global _current_level
     if _current_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _current_level = _C._enter_dual_level()
+    _C._enter_dual_level()
+    _current_level = 0
     return _current_level
 
 

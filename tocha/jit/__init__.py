@@ -27,7 +27,7 @@ _isinstance = isinstance
 F = TypeVar("F", bound=Callable)
 
 
-class Error(RuntimeError):
+class Error(Exception):
     """What a compiled program raises.
 
     >>> issubclass(tocha.jit.Error, Exception)

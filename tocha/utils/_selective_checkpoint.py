@@ -22,7 +22,7 @@ class CheckpointPolicy(enum.Enum):
     """What is asked for an operator's results; compilers may decide otherwise where it says `prefer`.
 
     >>> [policy.name for policy in tocha.utils.checkpoint.CheckpointPolicy]
-    ['MUST_SAVE', 'PREFER_SAVE', 'MUST_RECOMPUTE', 'PREFER_RECOMPUTE', 'MUST_CPU_OFFLOAD']
+    ['MUST_SAVE', 'PREFER_SAVE', 'MUST_RECOMPUTE', 'PREFER_RECOMPUTE', 'MUST_CPU_OFFLOAD', 'PREFER_CPU_OFFLOAD']
     """
 
     MUST_SAVE = 0
@@ -30,6 +30,7 @@ class CheckpointPolicy(enum.Enum):
     MUST_RECOMPUTE = 2
     PREFER_RECOMPUTE = 3
     MUST_CPU_OFFLOAD = 4
+    PREFER_CPU_OFFLOAD = 5
 
 
 # Operators that policies are not asked about; programs may add others. Questions about sizes never come this far.

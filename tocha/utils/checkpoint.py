@@ -230,10 +230,10 @@ class DefaultDeviceType:
     """The kind of device whose random state is kept when all tensors are on the CPU.
 
     >>> tocha.utils.checkpoint.DefaultDeviceType.get_device_type()
-    'cuda'
+    'cpu'
     """
 
-    _default = "cuda"
+    _default = "cpu"
 
     @staticmethod
     def set_device_type(device: str = "cuda") -> None:
@@ -242,7 +242,7 @@ class DefaultDeviceType:
 
     @staticmethod
     def get_device_type() -> str:
-        """What set_device_type last set: "cuda" at first."""
+        """What set_device_type last set: at first the accelerator, and "cpu" where there is none."""
         return DefaultDeviceType._default
 
 

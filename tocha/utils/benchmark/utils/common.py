@@ -173,13 +173,14 @@ def unit_to_english(u: str) -> str:
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """x with n significant figures.
+    """x with n significant figures, in float32.
 
     >>> from tocha.utils import benchmark
-    >>> benchmark.trim_sigfig(1.23456, 3)
+    >>> round(benchmark.trim_sigfig(1.23456, 3), 6)
     1.23
     """
-    return float(f"{x:.{n - 1}e}") if x else 0.0
+    unit = 10 ** (int(_C.tensor(float(x)).abs().log10().ceil()) - n)
+    return float(_C.tensor(x / unit).round() * unit)
 
 
 def ordered_unique(elements: Iterable[Any]) -> list[Any]:

@@ -100,7 +100,9 @@ def test_layout_of_kron(left: Geometry, right: Geometry) -> None:
 
 
 @pytest.mark.parametrize("name", ["kl_div", "binary_cross_entropy_with_logits"])
-@pytest.mark.parametrize("given", list(itertools.product([ROWS, ((2, 3), (1, 2)), ((2, 3), (6, 2))], repeat=2)), ids=str)
+@pytest.mark.parametrize(
+    "given", list(itertools.product([ROWS, ((2, 3), (1, 2)), ((2, 3), (6, 2))], repeat=2)), ids=str
+)
 def test_layout_of_losses(name: str, given: tuple[Geometry, Geometry]) -> None:
     def run(m: Any) -> list | None:
         return layouts(m, lambda a, b: getattr(m.nn.functional, name)(a, b, reduction="none"), given, "float32")

@@ -84,6 +84,7 @@ void functions(const float* x, const float* other) {
   COMPARE("a / b", a / b, a / b);
   COMPARE("1 / a", 1.0f / a, 1.0f / a);
   COMPARE("-a", -a, -a);
+  COMPARE("madd", math::madd(a, b, a), math::madd(a, b, a));
   COMPARE("a < b", vec::choose(a < b, a, b), a < b ? a : b);
   COMPARE("a <= b", vec::choose(a <= b, a, b), a <= b ? a : b);
   COMPARE("a > b", vec::choose(a > b, a, b), a > b ? a : b);

@@ -9,7 +9,8 @@ differs, is that line's), and `kind | operator | words | words` only when the re
 The programs run in a process of their own. One that kills it is run again on tocha alone: if it kills that too, it is new
 (`crash`), else the crash is PyTorch's, and is named.
 A report of a line that writes into memory which another of its tensors reads, too, ends with the words `shares memory`; one
-of elements that were written in another dtype, and are looked at through a view, with the words `another dtype`.
+of elements that were written in another dtype, and are looked at through a view, with the words `another dtype`; one of a
+program with a NaN or an infinity among its elements, with the words `not finite`.
 Exit status: 0 nothing new, 1 new signatures, each printed once with its program.
 """
 
@@ -103,9 +104,23 @@ def mismatch(fuzz: Any, seed: int, special_share: float) -> Found | None:
     except fuzz.Mismatch as found:
         lines, mode = fuzz.shrink(maker.run.lines, mode, special, found.kind)
         report = fuzz.replay(lines, mode, special) or found
-        told = str(report) + noticed(fuzz, lines, report.line, report.detail)
+        told = str(report) + noticed(fuzz, lines, report.line, report.detail) + not_finite(fuzz, lines)
         return Found(seed, report.kind, report.line, told, lines, special, mode)
     return None
+
+
+def ran(fuzz: Any, lines: list[str]) -> dict[str, Any]:
+    """PyTorch's names after these lines."""
+    env = fuzz.Run().env["torch"]
+    for line in lines:
+        with contextlib.suppress(Exception):
+            exec(line, env)
+    return env
+
+
+def not_finite(fuzz: Any, lines: list[str]) -> str:
+    tensors = (t for name, t in ran(fuzz, lines).items() if re.fullmatch(r"x\d+", name) and fuzz.is_t(t))
+    return "; not finite" if any(not fuzz.torch.isfinite(t).all() for t in tensors) else ""
 
 
 def noticed(fuzz: Any, lines: list[str], line: str, detail: Any) -> str:
@@ -113,10 +128,7 @@ def noticed(fuzz: Any, lines: list[str], line: str, detail: Any) -> str:
     written = re.match(r"(x\d+)(?:\.\w+_\(|\[.*\] [^=]*=|\.\w+ = | [^\s\w]*= )", line)
     if line not in lines or not written:
         return ""
-    env = fuzz.Run().env["torch"]
-    for before in lines[: lines.index(line)]:
-        with contextlib.suppress(Exception):
-            exec(before, env)
+    env = ran(fuzz, lines[: lines.index(line)])
     target, read = written[1], set(re.findall(r"\bx\d+\b", line[written.end() :]))
     memory = {name: env[name].untyped_storage().data_ptr() for name in {target, *read} if fuzz.is_t(env.get(name))}
     shares = any(memory.get(name) == memory.get(target) for name in read - {target})

@@ -423,3 +423,70 @@ def test_the_logarithm_of_a_real_base_is_as_precise_as_its_power(base: str, valu
         return [round(v, 12) for v in m.view_as_real(exponent.grad).reshape(-1).tolist()]
 
     same(program)
+
+
+@pytest.mark.parametrize("affine", [False, True])
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("sizes", [(2, 0, 3), (0, 2, 3), (2, 3, 0), (2, 3, 0, 3)], ids=str)
+@pytest.mark.parametrize("name", ["instance_norm", "batch_norm"])
+def test_normalisation_of_nothing(name: str, sizes: tuple[int, ...], own: bool, running: bool, affine: bool) -> None:
+    def program(m: Any) -> Any:
+        c = sizes[1]
+        parameters = [m.ones(c, requires_grad=True), m.ones(c, requires_grad=True)] if affine else [None, None]
+        statistics = [m.zeros(c), m.ones(c)] if running else [None, None]
+        x = m.zeros(sizes, requires_grad=True)
+        y = getattr(m, name)(x, *parameters, *statistics, own, 0.1, 1e-5, True)
+        y.sum().backward()
+        grads = [p.grad.tolist() for p in parameters] if affine else []
+        return y.tolist(), x.grad.tolist(), grads, [t.tolist() for t in statistics if t is not None]
+
+    same(program)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "float32", "bool", "uint8"])
+@pytest.mark.parametrize("name", ["scatter", "scatter_add", "scatter_reduce"])
+def test_an_index_of_nothing_may_have_any_dtype(name: str, dtype: str) -> None:
+    extra = ("sum",) if name == "scatter_reduce" else ()
+    same(lambda m: getattr(m.ones(3), name)(0, m.zeros(0, dtype=getattr(m, dtype)), m.ones(3), *extra).tolist())
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (3, 0), (2, 0, 3), (0, 2, 3), (0,), (0, 3, 3)], ids=str)
+def test_cholesky_of_nothing(sizes: tuple[int, ...]) -> None:
+    same(lambda m: (lambda y: (tuple(y.shape), y.stride()))(m.cholesky(m.ones(sizes))))
+
+
+@pytest.mark.parametrize("value", [1e3, 1e5, 1e8, 1e15, 1e30])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_derivatives_of_erfcx_far_out(dtype: str, value: float) -> None:
+    x = tocha.tensor(value, dtype=getattr(tocha, dtype), requires_grad=True)
+    (slope,) = tocha.autograd.grad(tocha.special.erfcx(x), x, create_graph=True)
+    (bend,) = tocha.autograd.grad(slope, x)
+    root = math.sqrt(math.pi)
+    near = {"rel": 1e-5, "abs": 1e-38}
+    assert slope.item() == pytest.approx(-1 / (root * value**2), **near)
+    assert bend.item() == pytest.approx(2 / (root * value**3), **near)
+
+
+def test_derivatives_of_erfcx_meet() -> None:
+    x = tocha.tensor([25.0, 25.0 + 1e-9], dtype=tocha.float64, requires_grad=True)
+    (slope,) = tocha.autograd.grad(tocha.special.erfcx(x).sum(), x, create_graph=True)
+    (bend,) = tocha.autograd.grad(slope.sum(), x)
+    assert slope[0].item() == pytest.approx(slope[1].item(), rel=1e-9)
+    assert bend[0].item() == pytest.approx(bend[1].item(), rel=1e-7)
+
+
+@pytest.mark.parametrize("y", [(3, 1), (2, 4), (4,), (1, 3, 2, 2)], ids=str)
+@pytest.mark.parametrize("x", [(1, 2, 1, 1), (2, 3), (3, 4), (2, 4)], ids=str)
+@pytest.mark.parametrize("dim", [-1, 0])
+@pytest.mark.parametrize("name", ["trapezoid", "cumulative_trapezoid"])
+def test_trapezoids_of_points_in_more_dims(name: str, y: tuple[int, ...], x: tuple[int, ...], dim: int) -> None:
+    def program(m: Any) -> Any:
+        points = m.arange(float(math.prod(x))).reshape(x)
+        return getattr(m, name)(m.arange(float(math.prod(y))).reshape(y), points, dim=dim).tolist()
+
+    same(program)
+
+
+def test_view_copy_of_what_no_view_shows() -> None:
+    same(lambda m: m.view_copy(m.arange(6).reshape(2, 3).t(), (-1,)).tolist())

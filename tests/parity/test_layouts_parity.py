@@ -97,3 +97,14 @@ def test_places_of_nothing(sizes: tuple[int, ...]) -> None:
 def test_layout_of_kron(left: Geometry, right: Geometry) -> None:
     want = layouts(torch, torch.kron, (left, right), "float32")  # None where PyTorch's product cannot be viewed
     assert want is None or layouts(tocha, tocha.kron, (left, right), "float32") == want
+
+
+@pytest.mark.parametrize("name", ["kl_div", "binary_cross_entropy_with_logits"])
+@pytest.mark.parametrize(
+    "given", list(itertools.product([ROWS, ((2, 3), (1, 2)), ((2, 3), (6, 2))], repeat=2)), ids=str
+)
+def test_layout_of_losses(name: str, given: tuple[Geometry, Geometry]) -> None:
+    def run(m: Any) -> list | None:
+        return layouts(m, lambda a, b: getattr(m.nn.functional, name)(a, b, reduction="none"), given, "float32")
+
+    assert run(tocha) == run(torch)

@@ -10,7 +10,7 @@ from tocha.ir.node import CONSTANT, INPUT, OUTPUT, PARAM, Cost, Node, topologica
 
 # What the header has: scalar forms of it are arithmetic, comparison and choice on float32.
 PACKED = frozenset({
-    scalar.add, scalar.sub, scalar.mul, scalar.div, scalar.neg, scalar.reciprocal, scalar.absolute, scalar.sqrt, scalar.rsqrt,
+    scalar.add, scalar.sub, scalar.mul, scalar.madd, scalar.div, scalar.neg, scalar.reciprocal, scalar.absolute, scalar.sqrt, scalar.rsqrt,
     scalar.copysign, scalar.maximum, scalar.minimum, scalar.fmax, scalar.fmin, scalar.clamp, scalar.clamp_min, scalar.clamp_max,
     scalar.relu, scalar.where, scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge, scalar.isnan,
     scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not,

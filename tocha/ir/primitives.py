@@ -92,6 +92,15 @@ neg = define(
     exact=True,
     vector=True,
 )
+madd = define(  # a * b + c, rounded once where the processor can
+    "madd",
+    "TTT -> T",
+    FLOATING,
+    cpp="math::madd({0}, {1}, {2})",
+    triton="libdevice.fma({0}, {1}, {2})",
+    gradients=(lambda g, y, a, b, c: g * b, lambda g, y, a, b, c: g * a, lambda g, y, a, b, c: g),
+    evaluate=lambda n, a, b, c: a * b + c,
+)
 reciprocal = define(
     "reciprocal",
     "T -> T",

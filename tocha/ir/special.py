@@ -62,7 +62,20 @@ def _binary(
 
 erf = _unary("erf", lambda g, y, x: g * (2.0 / SQRT_PI * exp(-(x * x))), math.erf, "libdevice.erf({0})", vector=True)
 erfc = _unary("erfc", lambda g, y, x: g * (-2.0 / SQRT_PI * exp(-(x * x))), math.erfc, "libdevice.erfc({0})")
-erfcx = _unary("erfcx", lambda g, y, x: g * (2.0 * x * y - 2.0 / SQRT_PI), ref.erfcx, "libdevice.erfcx({0})")
+
+
+def _erfcx_gradient(g: Node, y: Node, x: Node) -> Node:
+    """2 x y - 2 / sqrt(pi), which cancels for large x: there the asymptotic series, to the last digit of a double."""
+    far = x > 25.0
+    u = 1.0 / where(far, x, zero_like(x) + 25.0)
+    square = u * u
+    tail = zero_like(x) + 1.0
+    for k in range(8, 0, -1):
+        tail = 1.0 - (k + 0.5) * square * tail
+    return g * where(far, -square * tail / SQRT_PI, 2.0 * x * y - 2.0 / SQRT_PI)
+
+
+erfcx = _unary("erfcx", _erfcx_gradient, ref.erfcx, "libdevice.erfcx({0})")
 erfinv = _unary(
     "erfinv",
     lambda g, y, x: g * (0.5 * SQRT_PI * exp(y * y)),

@@ -85,7 +85,7 @@ def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
     if x.dtype is dt.bool_:
         return x | (y & alpha)
-    return x + alpha * y
+    return s.madd(alpha, y, x) if x.dtype.is_floating else x + alpha * y
 
 
 @pointwise(
@@ -102,7 +102,7 @@ def add(x, y, alpha):
 )
 def sub(x, y, alpha):
     """self - alpha * other."""
-    return x - alpha * y
+    return s.madd(-alpha, y, x) if x.dtype.is_floating else x - alpha * y
 
 
 @composite(

@@ -218,9 +218,14 @@ def batch_norm_of(
     momentum: "float",
     eps: "float",
 ) -> "Tensor":
-    """native_batch_norm's first result; an input without elements is its own."""
+    """native_batch_norm's first result; an input without elements is its own, and weight and bias have gradients of 0."""
     if self.numel() == 0:
-        return self.clone()
+        out = self.clone()
+        if weight is not None:
+            out = out * weight.select(0, 0)
+        if bias is not None:
+            out = out + bias.select(0, 0)
+        return out
     return op.native_batch_norm(self, weight, bias, mean, var, training, momentum, eps)[0]
 
 
@@ -369,9 +374,7 @@ def instance_norm(self, weight, bias, running_mean, running_var, use_input_stats
     mean = repeated(running_mean, n)
     var = repeated(running_var, n)
     flat = self.contiguous().view([1, n * c, *self.shape[2:]])
-    out = op.native_batch_norm(flat, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum, eps)[
-        0
-    ]
+    out = batch_norm_of(flat, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum, eps)
     if use_input_stats:
         average_of_samples(running_mean, mean, n)
         average_of_samples(running_var, var, n)

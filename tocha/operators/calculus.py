@@ -78,13 +78,7 @@ def spacing(y: "Tensor", x: "Tensor", dim: "int", name: "str") -> "Tensor":
                 f"[{name}] {name}: There must be one `x` value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
             )
         return differences(x.reshape([x.size(0) if d == dim else 1 for d in range(y.ndim)]), dim)
-    full = x.reshape([*([1] * (y.ndim - x.ndim)), *x.shape]) if x.ndim < y.ndim else x
-    at = dim - y.ndim + full.ndim
-    if full.size(at) != y.size(dim):
-        raise RuntimeError(
-            f"[{name}] {name}: There must be one `x` value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
-        )
-    return differences(full, at)
+    return differences(x.reshape([*([1] * (y.ndim - x.ndim)), *x.shape]) if x.ndim < y.ndim else x, dim)
 
 
 @rule
@@ -98,7 +92,7 @@ def trapezoid_x(y, x, dim):
     """The integral of y over the points x by the trapezoidal rule."""
     d = wrap_dim(dim, y.ndim)
     check_samples(y, "trapezoid")
-    return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(dim) / 2.0
+    return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(d) / 2.0
 
 
 @composite(
@@ -122,7 +116,7 @@ def cumulative_trapezoid_x(y, x, dim):
     """The integral of y over the points x, up to each of them."""
     check_samples(y, "cumulative_trapezoid")
     d = wrap_dim(dim, y.ndim)
-    return (neighbour_sums(y, d) * spacing(y, x, d, "cumulative_trapezoid")).cumsum(dim) / 2.0
+    return (neighbour_sums(y, d) * spacing(y, x, d, "cumulative_trapezoid")).cumsum(d) / 2.0
 
 
 @composite("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", variants="function")

@@ -159,6 +159,8 @@ def linalg_cholesky(self, upper):
 def cholesky(self, upper):
     """Deprecated form of linalg.cholesky."""
     warn_once("tocha.cholesky is deprecated in favor of tocha.linalg.cholesky and will be removed in a future release.")
+    if self.numel() == 0:
+        return self.clone()
     L, info = op._cholesky_factor(self, upper)
     check_info("cholesky", info, NOT_POSITIVE)
     return L

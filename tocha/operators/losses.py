@@ -136,20 +136,20 @@ def huber_loss(self, target, reduction, delta):
 # -- likelihoods -------------------------------------------------------------------------------------
 
 
-@formula("_kl(Tensor self, Tensor target) -> Tensor")
-def kl(x, t):
-    """target * (log(target) - self), 0 where target is 0."""
+@formula("_kl(Tensor target, Tensor input) -> Tensor")
+def kl(t, x):
+    """target * (log(target) - input), 0 where target is 0."""
     return product_with(t, t, s.log) - t * x
 
 
 @gradient(kl, "target")
-def kl_target_gradient(grad, self, target):
-    return grad * (s.where(target == 0, s.zero_like(target), s.log(target)) + target / target - self)
+def kl_target_gradient(grad, target, input):
+    return grad * (s.where(target == 0, s.zero_like(target), s.log(target)) + target / target - input)
 
 
-@formula("_kl_log(Tensor self, Tensor target) -> Tensor")
-def kl_log(x, t):
-    """exp(target) * (target - self)."""
+@formula("_kl_log(Tensor target, Tensor input) -> Tensor")
+def kl_log(t, x):
+    """exp(target) * (target - input)."""
     return s.exp(t) * (t - x)
 
 
@@ -162,7 +162,7 @@ def kl_div(self, target, reduction, log_target):
     for t in [self, target]:
         if not t.is_floating_point():
             raise RuntimeError(f"[kl_div] kl_div: Integral inputs not supported. Got {self.dtype} and {target.dtype}")
-    return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
+    return reduced(op._kl_log(target, self) if log_target else op._kl(target, self), reduction)
 
 
 @native("_check_probabilities(Tensor self) -> ()", algorithm="answer", variants="", tags=frozenset({"any_device"}))
@@ -208,26 +208,26 @@ def binary_cross_entropy(self, target, weight, reduction):
     return reduced(each, reduction)
 
 
-@formula("_bce_logits(Tensor self, Tensor target) -> Tensor")
-def bce_logits(x, t):
-    """_bce of sigmoid(self), without overflow."""
+@formula("_bce_logits(Tensor target, Tensor input) -> Tensor")
+def bce_logits(t, x):
+    """_bce of sigmoid(input), without overflow."""
     return (1 - t) * x + soft_maximum(-x)
 
 
-@gradient(bce_logits, "self")
-def bce_logits_gradient(grad, self, target):
-    return grad * (s.sigmoid(self) - target)
+@gradient(bce_logits, "input")
+def bce_logits_gradient(grad, target, input):
+    return grad * (s.sigmoid(input) - target)
 
 
-@formula("_bce_logits_weighted(Tensor self, Tensor target, Tensor pos_weight) -> Tensor")
-def bce_logits_weighted(x, t, w):
+@formula("_bce_logits_weighted(Tensor target, Tensor input, Tensor pos_weight) -> Tensor")
+def bce_logits_weighted(t, x, w):
     """_bce_logits with the positive class weighted."""
     return (1 - t) * x + (1 + (w - 1) * t) * soft_maximum(-x)
 
 
-@gradient(bce_logits_weighted, "self")
-def bce_logits_weighted_gradient(grad, self, target, pos_weight):
-    return grad * ((1 - target) - (1 + (pos_weight - 1) * target) * s.sigmoid(-self))
+@gradient(bce_logits_weighted, "input")
+def bce_logits_weighted_gradient(grad, target, input, pos_weight):
+    return grad * ((1 - target) - (1 + (pos_weight - 1) * target) * s.sigmoid(-input))
 
 
 @rule
@@ -237,7 +237,7 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
         if pos_weight is not None:
             rest = ((pos_weight - 1) * target + 1) * rest
         return (1 - target) * self - rest
-    return op._bce_logits(self, target) if pos_weight is None else op._bce_logits_weighted(self, target, pos_weight)
+    return op._bce_logits(target, self) if pos_weight is None else op._bce_logits_weighted(target, self, pos_weight)
 
 
 @loss(

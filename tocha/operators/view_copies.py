@@ -179,8 +179,8 @@ def diagonal_copy(self, offset, dim1, dim2):
     whole=True,
 )
 def view_copy(self, size):
-    """view, copied."""
-    return op._dense_copy(self.view(size))
+    """view, copied; reshape where no view is."""
+    return op._dense_copy(self.reshape(size))
 
 
 @composite(

@@ -35,40 +35,6 @@ def _cosine_sum_window(window_length, periodic, a, dtype, device):
 
 
 @native(
-    "_sine_window(int window_length, bool periodic, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants="function",
-    tags=_FACTORY,
-)
-def _sine_window(window_length, periodic, dtype, device):
-    """Half a period of a sine, sampled in the middle of each step."""
-    check_window_length(window_length, "window")
-    return Out([window_length], window_dtype(dtype, "window"), device=device_or_default(device))
-
-
-@native(
-    "_exponential_window(int window_length, bool periodic, float? center, float tau, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants="function",
-    tags=_FACTORY,
-    samples=lambda t: [((5, False, None, 1.5), {})],
-)
-def _exponential_window(window_length, periodic, center, tau, dtype, device):
-    """exp(-|n - center| / tau)."""
-    check_window_length(window_length, "window")
-    return Out([window_length], window_dtype(dtype, "window"), device=device_or_default(device))
-
-
-@native(
-    "_gaussian_window(int window_length, bool periodic, float std, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants="function",
-    tags=_FACTORY,
-)
-def _gaussian_window(window_length, periodic, std, dtype, device):
-    """exp(-(n - center)^2 / (2 std^2))."""
-    check_window_length(window_length, "window")
-    return Out([window_length], window_dtype(dtype, "window"), device=device_or_default(device))
-
-
-@native(
     "bartlett_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,

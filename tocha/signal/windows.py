@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tocha import _C
@@ -35,6 +36,30 @@ def _checked(name: str, M: int, options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
+def _window(M: int, first: float, last: float, options: dict[str, Any], value: Callable[[Tensor], Tensor]) -> Tensor:
+    """What `value` makes of M numbers from first to last; of a single sample it is 1."""
+    if M == 0:
+        return _C.empty((0,), **options)
+    if M == 1:
+        return _C.ones((1,), **options)
+    return value(_C.linspace(first, last, M, **options))
+
+
+def _in_double(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """The function, rounded once."""
+    return function(x.double()).to(x.dtype)
+
+
+def _centred(M: int, sym: bool) -> float:
+    """Half of what lies between the first sample and the last of the symmetric window."""
+    return (M if not sym and M > 1 else M - 1) / 2.0
+
+
+def _period(M: int, sym: bool, length: float) -> float:
+    """The step of a window whose symmetric form is so long."""
+    return length / max(M - 1 if sym else M, 1)
+
+
 def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """A triangle from 0 to 1 and back.
 
@@ -42,7 +67,8 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    return _C.bartlett_window(M, not sym, **_checked("bartlett", M, options))
+    last = -1 + (M - 1) * _period(M, sym, 2.0)
+    return _window(M, -1, last, _checked("bartlett", M, options), lambda x: 1 - x.abs())
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
@@ -51,7 +77,7 @@ def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.blackman(5)[1:4]
     tensor([0.3400, 1.0000, 0.3400])
     """
-    return _C._cosine_sum_window(M, not sym, [0.42, 0.5, 0.08], **_checked("blackman", M, options))
+    return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **_checked("blackman", M, options))
 
 
 def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
@@ -60,7 +86,8 @@ def cosine(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.cosine(5)
     tensor([0.3090, 0.8090, 1.0000, 0.8090, 0.3090])
     """
-    return _C._sine_window(M, not sym, **_checked("cosine", M, options))
+    step = math.pi / (M + 1 if not sym and M > 1 else max(M, 1))
+    return _window(M, 0.5 * step, (M - 0.5) * step, _checked("cosine", M, options), lambda x: _in_double(_C.sin, x))
 
 
 def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
@@ -74,7 +101,8 @@ def exponential(M: int, *, center: float | None = None, tau: float = 1.0, sym: b
         raise ValueError(f"[exponential] Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
         raise ValueError("[exponential] Center must be None for symmetric windows")
-    return _C._exponential_window(M, not sym, center, tau, **options)
+    start, step = -_centred(M, sym) if center is None else -center, 1 / tau
+    return _window(M, start * step, (start + (M - 1)) * step, options, lambda x: _in_double(_C.exp, -x.abs()))
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> Tensor:
@@ -86,7 +114,8 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Any) -> T
     _checked("gaussian", M, options)
     if std <= 0:
         raise ValueError(f"[gaussian] Standard deviation must be positive, got: {std} instead.")
-    return _C._gaussian_window(M, not sym, std, **options)
+    start, step = -_centred(M, sym), 1 / (std * math.sqrt(2))
+    return _window(M, start * step, (start + (M - 1)) * step, options, lambda x: _in_double(_C.exp, -(x * x)))
 
 
 def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: Any) -> Tensor:
@@ -101,7 +130,14 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
     coefficients = list(a)
     if not coefficients:
         raise ValueError("[general_cosine] Coefficients cannot be empty")
-    return _C._cosine_sum_window(M, not sym, coefficients, **options)
+
+    def summed(x: Tensor) -> Tensor:
+        total = _C.full_like(x, coefficients[0])
+        for k, factor in enumerate(coefficients[1:], 1):
+            total = total + _in_double(_C.cos, x * k) * (-factor if k % 2 else factor)
+        return total
+
+    return _window(M, 0, (M - 1) * _period(M, sym, 2 * math.pi), options, summed)
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
@@ -110,7 +146,7 @@ def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options:
     >>> tocha.signal.windows.general_hamming(5, alpha=0.6)
     tensor([0.2000, 0.6000, 1.0000, 0.6000, 0.2000])
     """
-    return _C._cosine_sum_window(M, not sym, [alpha, 1.0 - alpha], **_checked("general_hamming", M, options))
+    return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **_checked("general_hamming", M, options))
 
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
@@ -119,7 +155,7 @@ def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.hamming(5)
     tensor([0.0800, 0.5400, 1.0000, 0.5400, 0.0800])
     """
-    return _C._cosine_sum_window(M, not sym, [0.54, 0.46], **_checked("hamming", M, options))
+    return general_hamming(M, sym=sym, **_checked("hamming", M, options))
 
 
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
@@ -130,7 +166,7 @@ def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.hann(4, sym=False)
     tensor([0.0000, 0.5000, 1.0000, 0.5000])
     """
-    return _C._cosine_sum_window(M, not sym, [0.5, 0.5], **_checked("hann", M, options))
+    return general_hamming(M, alpha=0.5, sym=sym, **_checked("hann", M, options))
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> Tensor:
@@ -151,6 +187,4 @@ def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.nuttall(5)
     tensor([3.6280e-04, 2.2698e-01, 1.0000e+00, 2.2698e-01, 3.6280e-04])
     """
-    return _C._cosine_sum_window(
-        M, not sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411], **_checked("nuttall", M, options)
-    )
+    return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **_checked("nuttall", M, options))

@@ -28,6 +28,8 @@ T cross_term(T a, T b, T c, T d) {
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
     return T(static_cast<float>(T(static_cast<float>(a) * static_cast<float>(b))) -
              static_cast<float>(T(static_cast<float>(c) * static_cast<float>(d))));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return std::fma(a, b, -(c * d));  // PyTorch rounds the second product alone
   } else {
     return a * b - c * d;
   }

@@ -16,6 +16,7 @@ using vec::Pack;
 
 #if !TOCHA_VECTOR_F32
 using vec::Bits;
+using vec::madd;
 TOCHA_MATH Pack abs(Pack x) { return vec::from_bits(vec::bits_of(x) & 0x7fffffffu); }
 TOCHA_MATH Pack sqrt(Pack x) { return vec::roots(x); }
 TOCHA_MATH Pack copysign(Pack magnitude, Pack sign) { return vec::with_signs(magnitude, sign); }

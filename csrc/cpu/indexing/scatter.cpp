@@ -31,7 +31,7 @@ struct Scatter {
   Scatter(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op)
       : self(with_dim(self_in)), dim(wrap_dim(dim_in, self_in.dim(), op)), nothing(index_in.numel() == 0) {
     cpu::check_together(op, {self_in, index_in, source_in});
-    TOCHA_CHECK(index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
+    TOCHA_CHECK(nothing || index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
                 "] scatter(): Expected dtype int32/int64 for index, got ", index_in.dtype());
     if (source_in)
       TOCHA_CHECK(self.dtype() == source_in.dtype(), Runtime, "[", op,

@@ -320,6 +320,7 @@ class Backward {
 
   // dx may be null.
   void run(const T* g, const T* x, T* dx) {
+    if (b_.samples * b_.channels * b_.spatial == 0) return;  // the parameters' gradients are 0
     if (b_.by_rows)
       rows(g, x, dx);
     else

@@ -28,9 +28,6 @@ from tocha.operators.record import decomposition, op
 from tocha.operators.triangles import lower_size, tril, tril_indices, triu, triu_indices
 from tocha.operators.windows import (
     _cosine_sum_window,
-    _exponential_window,
-    _gaussian_window,
-    _sine_window,
     bartlett_window,
     kaiser_window,
 )
@@ -131,54 +128,36 @@ def logspace_in_parts(start, end, steps, base, dtype, device):
     return op.pow(base, spaced(*ends, steps, dt.float64, device)).to(d)
 
 
-# -- windows: in double precision --------------------------------------------------------------------
+# -- windows -----------------------------------------------------------------------------------------
 
 
-def window(length, periodic, dtype, device, value):
+def window(length, periodic, dtype, device, value, precision=None):
     """value(n, last) of each sample n, where a periodic window leaves the last symmetric sample out."""
     d = dtype_or_default(dtype)
     if length == 1:
         return op.full([1], 1, dtype=d, device=device)
-    n = op.arange(0, length, 1, dtype=dt.float64, device=device)
+    n = op.arange(0, length, 1, dtype=precision or d, device=device)
     return value(n, length if periodic else length - 1).to(d)
 
 
 @decomposition(_cosine_sum_window)
 def cosine_sum_window_in_parts(window_length, periodic, a, dtype, device):
     def value(n, last):
-        total = op.zeros_like(n)
-        for k, factor in enumerate(a):
-            total = total + op.cos(n * (2 * math.pi * k) / last) * (-factor if k % 2 else factor)
-        return total
-
-    return window(window_length, periodic, dtype, device, value)
-
-
-@decomposition(_sine_window)
-def sine_window_in_parts(window_length, periodic, dtype, device):
-    return window(window_length, periodic, dtype, device, lambda n, last: op.sin((n + 0.5) * math.pi / (last + 1)))
-
-
-@decomposition(_exponential_window)
-def exponential_window_in_parts(window_length, periodic, center, tau, dtype, device):
-    def value(n, last):
-        return op.exp(-op.abs(n - (last / 2 if center is None else center)) / tau)
-
-    return window(window_length, periodic, dtype, device, value)
-
-
-@decomposition(_gaussian_window)
-def gaussian_window_in_parts(window_length, periodic, std, dtype, device):
-    def value(n, last):
-        x = (n - last / 2) / std
-        return op.exp(x * x * -0.5)
+        x, total = n * (2 * math.pi / last), op.zeros_like(n)
+        for k in range(len(a) - 1, 0, -1):
+            total = total + op.cos((x * k).to(dt.float64)).to(n.dtype) * (-a[k] if k % 2 else a[k])
+        return total + a[0]
 
     return window(window_length, periodic, dtype, device, value)
 
 
 @decomposition(bartlett_window)
 def bartlett_window_in_parts(window_length, periodic, dtype, device):
-    return window(window_length, periodic, dtype, device, lambda n, last: 1 - op.abs(n * 2 / last - 1))
+    def value(n, last):
+        x = n * (2 / last)
+        return op.where(op.arange(0, window_length, 1, device=device) <= last // 2, x, 2 - x)
+
+    return window(window_length, periodic, dtype, device, value)
 
 
 @decomposition(kaiser_window)
@@ -188,7 +167,7 @@ def kaiser_window_in_parts(window_length, periodic, beta, dtype, device):
         whole = op.i0(op.full([], beta, dtype=dt.float64, device=device))
         return op.i0(op.sqrt((1 - x * x).clamp_min(0)) * beta) / whole
 
-    return window(window_length, periodic, dtype, device, value)
+    return window(window_length, periodic, dtype, device, value, dt.float64)
 
 
 # -- triangles ---------------------------------------------------------------------------------------

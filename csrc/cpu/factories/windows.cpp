@@ -37,20 +37,38 @@ double cosine_sum(const std::vector<double>& a, double c) {
   }
   return sum;
 }
+// Cosines become their sums; two terms, as most windows have, in vectors.
+void cosine_sums(const std::vector<double>& a, double* c, int64_t n) {
+  if (a.size() == 2) {
+    const double level = a[0], swing = a[1];
+    for (int64_t i = 0; i < n; ++i) c[i] = level - swing * c[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i) c[i] = cosine_sum(a, c[i]);
+  }
+}
 
 }  // namespace
 
 void _cosine_sum_window(const Tensor& out, int64_t, bool periodic, const std::optional<std::vector<double>>& a,
                         MaybeDType, MaybeDevice) {
-  if (out.numel() == 0) return;
-  const int64_t n = out.numel(), last = periodic ? n : n - 1;
-  const Tensor angles = empty(Ints{n}, DType::Float64, Device{});
-  auto* p = angles.data<double>();
-  for (int64_t i = 0; i < n; ++i) p[i] = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(last);
-  const Tensor cosines = ops::cos(angles);
-  const auto* c = cosines.data<const double>();
-  for (int64_t i = 0; i < n; ++i) p[i] = n == 1 ? 1.0 : cosine_sum(*a, c[i]);
-  backend(out.device().type).copy(out, angles);
+  const int64_t n = out.numel();
+  if (n <= 1) return backend(out.device().type).fill(out, Scalar(int64_t{1}));
+  // So many samples at a time that their angles stay in cache.
+  constexpr int64_t kPart = 1 << 15, kGrain = 4096;
+  const double step = 2 * std::numbers::pi / static_cast<double>(periodic ? n : n - 1);
+  const Tensor memory = empty(Ints{std::min(n, kPart)}, DType::Float64, Device{});
+  auto* p = memory.data<double>();
+  for (int64_t first = 0; first < n; first += kPart) {
+    const int64_t count = std::min(kPart, n - first);
+    const Tensor angles = view_of(memory, Ints{count}, Ints{1}, memory.offset());
+    parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) p[i] = static_cast<double>(first + i) * step;
+    });
+    ops::cos_(angles);
+    parallel_for(count, kGrain, [&](int64_t begin, int64_t end) { cosine_sums(*a, p + begin, end - begin); });
+    backend(out.device().type)
+        .copy(view_of(out, Ints{count}, out.strides(), out.offset() + first * out.stride(0)), angles);
+  }
 }
 
 void _sine_window(const Tensor& out, int64_t, bool periodic, MaybeDType, MaybeDevice) {

@@ -14,7 +14,7 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kBlockK = 512;
+constexpr int64_t kBlockK = 256;
 constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep, stays in the second-level cache
 constexpr int64_t kSlabK = 2048;
 constexpr int64_t kSlabColumns = 1024;

@@ -164,9 +164,8 @@ void load_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, c
   if (op.linear)
     op.cast(out, size, op.data + begin * itemsize(op.dtype), itemsize(op.dtype), n);
   else
-    for_runs(plan, &op, 1, begin, n, [&](int64_t at, int64_t run, char* const* p) {
-      op.cast(out + at * size, size, *p, op.strides[0], run);
-    });
+    for_runs(plan, &op, 1, begin, n,
+             [&](int64_t at, int64_t run, char* const* p) { op.cast(out + at * size, size, *p, op.strides[0], run); });
   apply_bits(op, out, n);
 }
 
@@ -176,9 +175,8 @@ void store_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, 
   if (op.linear)
     op.cast(op.data + begin * itemsize(op.dtype), itemsize(op.dtype), in, size, n);
   else
-    for_runs(plan, &op, 1, begin, n, [&](int64_t at, int64_t run, char* const* p) {
-      op.cast(*p, op.strides[0], in + at * size, size, run);
-    });
+    for_runs(plan, &op, 1, begin, n,
+             [&](int64_t at, int64_t run, char* const* p) { op.cast(*p, op.strides[0], in + at * size, size, run); });
 }
 
 // One thread's share of the elements, in chunks of whole or broken inner rows.
@@ -424,9 +422,8 @@ bool copy_repeated(const Plan& plan) {
                 : size == 4 ? repeat_each<uint32_t>
                             : repeat_each<uint64_t>;
   parallel_for(rest->numel, even_grain(rest->numel, kGrainCheap / times), [&](int64_t b, int64_t e) {
-    for_runs(*rest, rest->ops, 2, b, e - b, [&](int64_t, int64_t run, char* const* p) {
-      repeat(p[0], p[1], rest->ops[1].strides[0], run, times);
-    });
+    for_runs(*rest, rest->ops, 2, b, e - b,
+             [&](int64_t, int64_t run, char* const* p) { repeat(p[0], p[1], rest->ops[1].strides[0], run, times); });
   });
   return true;
 }

@@ -118,3 +118,15 @@ def test_arange_is_exact_where_it_can_be():
     for n in (1, 7, 33, 40000):
         assert tocha.arange(n, dtype=tocha.float32).tolist() == list(range(n))
         assert tocha.arange(0, n / 4, 0.25, dtype=tocha.float64).tolist() == [i / 4 for i in range(n)]
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+@pytest.mark.parametrize("length", [0, 1, 2, 5, 70_000])
+def test_windows_of_cosines(length, periodic):
+    turn = 2 * np.pi * np.arange(length) / max(length if periodic else length - 1, 1)
+    one = np.ones(1)
+    for window, terms in ((tocha.hann_window, [0.5, 0.5]), (tocha.blackman_window, [0.42, 0.5, 0.08])):
+        wanted = sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(terms)) if length != 1 else one
+        for dtype, tolerance in ((tocha.float64, 1e-9), (tocha.float32, 1e-7), (tocha.bfloat16, 4e-3)):
+            found = window(length, periodic=periodic, dtype=dtype).double().numpy()
+            assert found.shape == (length,) and np.allclose(found, wanted, rtol=0, atol=tolerance)

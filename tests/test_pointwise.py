@@ -271,6 +271,39 @@ def test_powers_by_shortcuts():
     assert (tocha.tensor([3]) ** 2).dtype is tocha.int64
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16", "int64", "uint8", "complex64"])
+def test_cubes_are_two_products(dtype):
+    x = (tocha.arange(-30, 70) / 7).to(getattr(tocha, dtype)).reshape(10, 10)
+    for cube in (x**3, x.t() ** 3, x.clone().pow_(3)):
+        wanted = x * x * x
+        assert tocha.equal(cube if cube.stride() == x.stride() else cube.t(), wanted)
+    if x.is_floating_point() or x.is_complex():
+        leaf = x.clone().requires_grad_()
+        (slope,) = tocha.autograd.grad(leaf**3, leaf, tocha.ones_like(x))
+        assert tocha.allclose(slope, (3 * (x * x)).conj(), rtol=1e-2 if x.itemsize == 2 else 1e-6)
+
+
+@pytest.mark.parametrize("width", [1, 7, 63, 64, 100, 1024, 2500])
+def test_rows_that_do_not_run_together(width):
+    rng = np.random.default_rng(width)
+    a, b = (rng.standard_normal((5, 3, width + 3)).astype(np.float32) for _ in range(2))
+    x, y = tocha.from_numpy(a), tocha.from_numpy(b)
+    row, column, part = b[0, :1, :width], b[:, :1, 5 % b.shape[2], None], np.s_[:, :, 2 : 2 + width]
+    wide = tocha.zeros(5, 3, 2 * width)
+    out = wide[:, :, ::2]
+    for ours, theirs in (
+        (x[part] + tocha.from_numpy(row), a[part] + row),
+        (x[part] - tocha.from_numpy(column), a[part] - column),
+        (tocha.from_numpy(column) * tocha.from_numpy(row), column * row),
+        (x[part] + y[part].double(), a[part] + b[part].astype(np.float64)),
+        (x[part] * y.flip(1)[part], a[part] * b[:, ::-1][part]),
+        (tocha.add(x[part], y[part], out=out), a[part] + b[part]),
+        (tocha.complex(x, y).conj()[part] * 2j, (a - 1j * b)[part] * 2j),
+    ):
+        assert np.array_equal(ours.resolve_conj().numpy(), theirs)
+    assert np.array_equal(wide[:, :, 1::2].numpy(), np.zeros((5, 3, width), np.float32))
+
+
 @pytest.mark.parametrize("exponent", [4, 5, 7, 15, -3, -4, -15])
 def test_small_whole_powers_are_the_nearest_floats(exponent):
     x = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)

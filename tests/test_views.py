@@ -142,3 +142,22 @@ def test_fill_of_every_size(dtype):
         x = tocha.zeros(n + 2, dtype=dtype)
         x[1 : n + 1].fill_(3)
         assert x[0] == 0 and x[-1] == 0 and bool((x[1 : n + 1] == 3).all())
+
+
+@pytest.mark.parametrize("width", [2, 3, 7, 8])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "complex128"])
+def test_copies_of_short_rows(width, dtype):
+    a = np.arange(3 * 700 * 11 * 2).reshape(3, 11, 700, 2)
+    x = tocha.from_numpy(a).to(tocha.int8 if dtype == "int8" else tocha.int64)
+    a = x.numpy()
+    for ours, theirs in (
+        (x[:, :width].permute(0, 2, 3, 1), a[:, :width].transpose(0, 2, 3, 1)),
+        (x[:, :width, :, 0].permute(0, 2, 1), a[:, :width, :, 0].transpose(0, 2, 1)),
+        (x[:, :, ::3].permute(3, 1, 0, 2), a[:, :, ::3].transpose(3, 1, 0, 2)),
+        (x.flatten(1)[:, :width].flip(0), a.reshape(3, -1)[::-1, :width]),
+    ):
+        assert np.array_equal(ours.contiguous().numpy(), theirs)
+        assert np.array_equal(ours.to(getattr(tocha, dtype)).numpy(), theirs.astype(dtype))
+        target = tocha.zeros(*ours.shape, 2, dtype=getattr(tocha, dtype))
+        target[..., 1] = ours
+        assert np.array_equal(target.numpy(), np.stack([np.zeros_like(theirs), theirs], -1).astype(dtype))

@@ -185,7 +185,7 @@ class Correlator {
   void begin_with_bias(int64_t group, const Rows& r, int64_t columns, const Target& target) const {
     if (!bias_) return;
     for (int64_t i = 0; i < r.count; ++i) {
-      std::fill_n(target.data + i * target.row, columns, bias_.get()[group * c_.rows + r.first + i]);
+      fill_run(target.data + i * target.row, columns, bias_.get()[group * c_.rows + r.first + i]);
     }
   }
 

@@ -10,6 +10,7 @@
 #include "core/storage.h"
 #include "cpu/convolution/convolution.h"
 #include "cpu/convolution/kernels.h"
+#include "cpu/engine/casts.h"
 #include "cpu/gemm/internal.h"
 
 namespace tocha::cpu {
@@ -28,6 +29,13 @@ TOCHA_KERNELS_OF(double, f64)
 TOCHA_KERNELS_OF(uint32_t, u32)
 TOCHA_KERNELS_OF(uint64_t, u64)
 #undef TOCHA_KERNELS_OF
+
+// n elements side by side become v, in vectors: std::fill_n writes one after the other outside of the ISA folders.
+template <class T>
+void fill_run(T* out, int64_t n, T v) {
+  constexpr int type = static_cast<int>(DTypeOf<T>::value);
+  cast_table().loops[type][type](reinterpret_cast<char*>(out), sizeof(T), reinterpret_cast<const char*>(&v), 0, n);
+}
 
 // Calls f(T{}) with the type that a dtype computes in.
 template <class F>

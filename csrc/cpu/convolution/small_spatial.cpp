@@ -258,7 +258,7 @@ class FewPixels {
     if (!pictures) return ok_.store(false, std::memory_order_relaxed);
     const int64_t picture = images * f.pixels();
     for (int64_t i = 0; i < height; ++i) {
-      std::fill_n(pictures + i * picture, picture, bias_ ? bias_.get()[first + i] : T(0));
+      fill_run(pictures + i * picture, picture, bias_ ? bias_.get()[first + i] : T(0));
     }
     // Rows in the inner loop: additions to the same pixel must be far apart, or each waits for the one before.
     const int32_t* target = c.targets.data();

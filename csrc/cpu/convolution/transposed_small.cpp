@@ -129,7 +129,7 @@ class Spreader {
   void add_up(int64_t row, const T* sent, int64_t step, T* pictures) const {
     const Field& f = s_.out;
     const int64_t picture = f.pixels() + 1, size = itemsize(s_.dtype);
-    std::fill_n(pictures, s_.batch * picture, bias_ ? bias_.get()[row] : T(0));
+    fill_run(pictures, s_.batch * picture, bias_ ? bias_.get()[row] : T(0));
     for (int64_t n = 0; n < s_.batch; ++n) {
       T* to = pictures + n * picture;
       const int64_t* target = targets_.data();

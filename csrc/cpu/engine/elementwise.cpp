@@ -122,27 +122,17 @@ void make_plan(const Elementwise& call, Plan& plan) {
   }
 }
 
-int64_t offset_at(const Plan& plan, const Operand& op, int64_t linear) {
-  int64_t offset = 0;
-  for (int d = 0; d < plan.ndim; ++d) {
-    offset += linear % plan.sizes[d] * op.strides[d];
-    linear /= plan.sizes[d];
-  }
-  return offset;
-}
-
-// Calls f(position in the chunk, run length, memory addresses ...) for the inner runs of a chunk of some operands.
-template <class F, class... Operands>
-void for_runs(const Plan& plan, int64_t begin, int64_t n, F f, const Operands&... ops) {
-  constexpr int kCount = sizeof...(ops);
-  const Operand* list[kCount] = {&ops...};
-  char* p[kCount] = {ops.data...};
+// Calls f(position in the chunk, run length, memory addresses) for the inner runs of a chunk of `count` operands.
+template <class F>
+void for_runs(const Plan& plan, const Operand* ops, int count, int64_t begin, int64_t n, F f) {
+  char* p[kMaxOperands];
   int64_t row = plan.sizes[0];
   int64_t index[kMaxDims];
   int64_t rest = begin;
   auto move = [&](int d, int64_t by) {
-    for (int k = 0; k < kCount; ++k) p[k] += by * list[k]->strides[d];
+    for (int k = 0; k < count; ++k) p[k] += by * ops[k].strides[d];
   };
+  for (int k = 0; k < count; ++k) p[k] = ops[k].data;
   for (int d = 0; d < plan.ndim; ++d) {
     index[d] = rest % plan.sizes[d];
     rest /= plan.sizes[d];
@@ -150,10 +140,7 @@ void for_runs(const Plan& plan, int64_t begin, int64_t n, F f, const Operands&..
   }
   for (int64_t done = 0; done < n;) {
     int64_t run = std::min(row - index[0], n - done);
-    if constexpr (kCount == 1)
-      f(done, run, p[0]);
-    else
-      f(done, run, p[0], p[1]);
+    f(done, run, static_cast<char* const*>(p));
     done += run;
     move(0, -index[0]);
     index[0] = 0;
@@ -166,62 +153,91 @@ void for_runs(const Plan& plan, int64_t begin, int64_t n, F f, const Operands&..
   }
 }
 
+// What the bits of a view say about the elements that were loaded, or will be stored.
+void apply_bits(const Operand& op, char* elements, int64_t n) {
+  if (op.conj) cast_table().conj(op.loop_dtype, elements, n);
+  if (op.neg) cast_table().negate(op.loop_dtype, elements, n);
+}
+
 void load_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, char* out) {
   int64_t size = itemsize(op.loop_dtype);
-  if (op.linear) {
+  if (op.linear)
     op.cast(out, size, op.data + begin * itemsize(op.dtype), itemsize(op.dtype), n);
-  } else {
-    for_runs(
-        plan, begin, n,
-        [&](int64_t at, int64_t run, char* p) { op.cast(out + at * size, size, p, op.strides[0], run); }, op);
-  }
-  if (op.conj) cast_table().conj(op.loop_dtype, out, n);
-  if (op.neg) cast_table().negate(op.loop_dtype, out, n);
+  else
+    for_runs(plan, &op, 1, begin, n,
+             [&](int64_t at, int64_t run, char* const* p) { op.cast(out + at * size, size, *p, op.strides[0], run); });
+  apply_bits(op, out, n);
 }
 
 void store_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, char* in) {
   int64_t size = itemsize(op.loop_dtype);
-  if (op.conj) cast_table().conj(op.loop_dtype, in, n);
-  if (op.neg) cast_table().negate(op.loop_dtype, in, n);
-  if (op.linear) {
+  apply_bits(op, in, n);
+  if (op.linear)
     op.cast(op.data + begin * itemsize(op.dtype), itemsize(op.dtype), in, size, n);
-  } else {
-    for_runs(
-        plan, begin, n, [&](int64_t at, int64_t run, char* p) { op.cast(p, op.strides[0], in + at * size, size, run); },
-        op);
-  }
+  else
+    for_runs(plan, &op, 1, begin, n,
+             [&](int64_t at, int64_t run, char* const* p) { op.cast(*p, op.strides[0], in + at * size, size, run); });
 }
 
-// One thread's share of the elements.
-unsigned run_range(const Elementwise& call, const Plan& plan, int64_t begin, int64_t end) {
+// One thread's share of the elements, in chunks of whole or broken inner rows.
+unsigned run_chunks(const Elementwise& call, const Plan& plan, int64_t begin, int64_t end) {
   unsigned faults = 0;
   char* pointers[kMaxOperands];
-  bool whole_rows = plan.sizes[0] >= kShortRow;  // a chunk stays within one inner row
-  for (int k = call.nout; k < plan.nops; ++k) {
-    const Operand& op = plan.ops[k];
-    if (op.constant) load_chunk(plan, op, 0, std::min(kChunk, end - begin), pointers[k] = buffer(k));
-  }
-  for (int64_t at = begin; at < end;) {
+  for (int64_t at = begin; at < end; at += kChunk) {
     int64_t n = std::min(kChunk, end - at);
-    if (whole_rows && plan.ndim > 1) n = std::min(n, plan.sizes[0] - at % plan.sizes[0]);
-    bool direct[kMaxOperands];
     for (int k = 0; k < plan.nops; ++k) {
       const Operand& op = plan.ops[k];
-      if (op.constant && k >= call.nout) continue;
-      direct[k] = op.fits && (op.linear || (whole_rows && op.strides[0] == itemsize(op.dtype)));
-      if (direct[k]) {
-        pointers[k] = op.data + (op.linear ? at * itemsize(op.dtype) : offset_at(plan, op, at));
-      } else {
-        pointers[k] = buffer(k);
-        if (k >= call.nout) load_chunk(plan, op, at, n, pointers[k]);
-      }
+      const bool direct = op.fits && op.linear, is_out = k < call.nout;
+      pointers[k] = direct ? op.data + at * itemsize(op.dtype) : buffer(k);
+      if (!direct && !is_out && !(op.constant && at > begin)) load_chunk(plan, op, at, n, pointers[k]);
     }
     faults |= call.loop(pointers, n, call.params);
     for (int k = 0; k < call.nout; ++k)
-      if (!direct[k]) store_chunk(plan, plan.ops[k], at, n, pointers[k]);
-    at += n;
+      if (pointers[k] == buffer(k)) store_chunk(plan, plan.ops[k], at, n, pointers[k]);
   }
   return faults;
+}
+
+// One thread's share of the elements, inner row by inner row: what has no gaps along them is read and written in place.
+unsigned run_rows(const Elementwise& call, const Plan& plan, int64_t begin, int64_t end) {
+  unsigned faults = 0;
+  char* pointers[kMaxOperands];
+  bool direct[kMaxOperands];
+  for (int k = 0; k < plan.nops; ++k) {
+    const Operand& op = plan.ops[k];
+    direct[k] = op.fits && op.strides[0] == itemsize(op.dtype);
+    if (direct[k]) continue;
+    pointers[k] = buffer(k);
+    if (op.constant && k >= call.nout) load_chunk(plan, op, 0, std::min(kChunk, end - begin), pointers[k]);
+  }
+  for_runs(plan, plan.ops, plan.nops, begin, end - begin, [&](int64_t, int64_t run, char* const* p) {
+    for (int64_t at = 0; at < run; at += kChunk) {
+      const int64_t n = std::min(kChunk, run - at);
+      for (int k = 0; k < plan.nops; ++k) {
+        const Operand& op = plan.ops[k];
+        char* place = p[k] + at * op.strides[0];
+        if (direct[k]) {
+          pointers[k] = place;
+        } else if (k >= call.nout && !op.constant && !(op.strides[0] == 0 && at > 0)) {
+          op.cast(pointers[k], itemsize(op.loop_dtype), place, op.strides[0], n);
+          apply_bits(op, pointers[k], n);
+        }
+      }
+      faults |= call.loop(pointers, n, call.params);
+      for (int k = 0; k < call.nout; ++k) {
+        if (direct[k]) continue;
+        const Operand& op = plan.ops[k];
+        apply_bits(op, pointers[k], n);
+        op.cast(p[k] + at * op.strides[0], op.strides[0], pointers[k], itemsize(op.loop_dtype), n);
+      }
+    }
+  });
+  return faults;
+}
+
+unsigned run_range(const Elementwise& call, const Plan& plan, int64_t begin, int64_t end) {
+  const bool by_rows = plan.ndim == 1 || plan.sizes[0] >= kShortRow;
+  return by_rows ? run_rows(call, plan, begin, end) : run_chunks(call, plan, begin, end);
 }
 
 // t can be walked together with `first` as one run of the loop's dtype.
@@ -383,6 +399,16 @@ void repeat_each(char* dst, const char* src, int64_t step, int64_t n, int64_t ti
   run([times] { return times; });
 }
 
+std::unique_ptr<Plan> without_innermost(const Plan& plan) {
+  auto rest = std::make_unique<Plan>(plan);
+  rest->ndim = plan.ndim - 1;
+  rest->numel = plan.numel / plan.sizes[0];
+  std::copy(plan.sizes + 1, plan.sizes + plan.ndim, rest->sizes);
+  for (int k = 0; k < plan.nops; ++k)
+    std::copy(plan.ops[k].strides + 1, plan.ops[k].strides + plan.ndim, rest->ops[k].strides);
+  return rest;
+}
+
 // Elements that are each repeated a few times, side by side: too short to be runs of their own.
 bool copy_repeated(const Plan& plan) {
   const Operand &dst = plan.ops[0], &src = plan.ops[1];
@@ -390,20 +416,33 @@ bool copy_repeated(const Plan& plan) {
   constexpr int64_t kMostTimes = 16;
   if (!src.fits || !dst.fits || plan.ndim < 2 || times > kMostTimes || size > 8) return false;
   if (src.strides[0] != 0 || dst.strides[0] != size || dst.strides[1] != times * size) return false;
-  auto rest = std::make_unique<Plan>(plan);  // without the innermost dim
-  rest->ndim = plan.ndim - 1;
-  rest->numel = plan.numel / times;
-  std::copy(plan.sizes + 1, plan.sizes + plan.ndim, rest->sizes);
-  for (int k = 0; k < 2; ++k) std::copy(plan.ops[k].strides + 1, plan.ops[k].strides + plan.ndim, rest->ops[k].strides);
+  auto rest = without_innermost(plan);
   auto repeat = size == 1   ? repeat_each<uint8_t>
                 : size == 2 ? repeat_each<uint16_t>
                 : size == 4 ? repeat_each<uint32_t>
                             : repeat_each<uint64_t>;
   parallel_for(rest->numel, even_grain(rest->numel, kGrainCheap / times), [&](int64_t b, int64_t e) {
-    for_runs(
-        *rest, b, e - b,
-        [&](int64_t, int64_t run, char* to, char* from) { repeat(to, from, rest->ops[1].strides[0], run, times); },
-        rest->ops[0], rest->ops[1]);
+    for_runs(*rest, rest->ops, 2, b, e - b,
+             [&](int64_t, int64_t run, char* const* p) { repeat(p[0], p[1], rest->ops[1].strides[0], run, times); });
+  });
+  return true;
+}
+
+// Rows of a few elements: their first elements, their second ones, ..., for as many rows as stay in cache. A run of
+// its own for each row costs more than its elements do.
+bool copy_short_rows(const Plan& plan) {
+  constexpr int64_t kFewElements = 8, kRows = 256;
+  const int64_t width = plan.sizes[0];
+  if (plan.ndim < 2 || width >= kFewElements || plan.sizes[1] <= width) return false;
+  const Operand &dst = plan.ops[0], &src = plan.ops[1];
+  auto rest = without_innermost(plan);
+  parallel_for(rest->numel, even_grain(rest->numel, kGrainCheap / width), [&](int64_t b, int64_t e) {
+    for_runs(*rest, rest->ops, 2, b, e - b, [&](int64_t, int64_t run, char* const* p) {
+      for (int64_t at = 0; at < run; at += kRows)
+        for (int64_t i = 0; i < width; ++i)
+          src.cast(p[0] + at * dst.strides[1] + i * dst.strides[0], dst.strides[1],
+                   p[1] + at * src.strides[1] + i * src.strides[0], src.strides[1], std::min(kRows, run - at));
+    });
   });
   return true;
 }
@@ -426,11 +465,11 @@ void copy(const Tensor& dst, const Tensor& src) {
   const Operand& from = plan->ops[1];
   if (!to.conj && !to.neg && !from.conj && !from.neg) {
     // Straight from place to place, without a buffer between.
+    if (copy_short_rows(*plan)) return;
     parallel_for(plan->numel, even_grain(plan->numel, kGrainCheap), [&](int64_t b, int64_t e) {
-      for_runs(
-          *plan, b, e - b,
-          [&](int64_t, int64_t run, char* dst, char* src) { from.cast(dst, to.strides[0], src, from.strides[0], run); },
-          to, from);
+      for_runs(*plan, plan->ops, 2, b, e - b, [&](int64_t, int64_t run, char* const* p) {
+        from.cast(p[0], to.strides[0], p[1], from.strides[0], run);
+      });
     });
     return;
   }

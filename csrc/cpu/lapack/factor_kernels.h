@@ -21,16 +21,6 @@ struct TriangleJob {
   int64_t x_row, x_column;  // element strides, one of them 1
 };
 
-// columns of a less tau (v^T column) v each
-template <class T>
-struct ReflectionJob {
-  int64_t rows, columns;
-  const T* v;
-  T tau;
-  T* a;
-  int64_t ld;
-};
-
 template <class T>
 struct FactorKernels {
   // a = P L U in place for a panel with at least as many rows as columns, as getrf does it: pivots count from 1, and
@@ -39,7 +29,6 @@ struct FactorKernels {
   void (*solve_triangle)(const TriangleJob<T>& job);
   // Exchanges row i of a row-major matrix with row pivots[i] - 1, for i = 0, 1, ...
   void (*exchange_rows)(T* a, int64_t ld, int64_t columns, const int32_t* pivots, int64_t count);
-  void (*reflect)(const ReflectionJob<T>& job);
 };
 
 struct FactorTable {

@@ -1,4 +1,4 @@
-// QR with exchanged columns of real matrices, as geqp3, but with every reflection shared among the threads; and the
+// QR with exchanged columns of real matrices, as geqp3, with our own products, on all threads; and the
 // rank that its triangle has by gelsy's measure. Used by lstsq.cpp.
 #pragma once
 
@@ -69,20 +69,52 @@ struct PivotedQr {
   }
 
   void factor() {
-    for (int j = 0; j < columns; ++j) {
-      exchange(j, static_cast<int>(std::max_element(length.begin() + j, length.end()) - length.begin()));
-      T* v = column(j) + j;
-      const Reflection<T> r(v, rows - j);
-      for_stripes(columns + carried - j - 1, 4.0 * (rows - j), [&](int first, int count) {
-        const int begin = j + 1 + first;
-        leaves<T>().reflect({rows - j, count, v, r.tau, column(begin) + j, ld});
-        for (int c = begin; c < std::min(begin + count, columns); ++c) shorten(j, c);
-      });
-      *v = r.beta;
-    }
+    for (int j = 0; j < columns;) j += factor_panel(j, std::min(kReflections, columns - j));
   }
 
  private:
+  static constexpr int kReflections = 32;
+  static constexpr DType kDType = DTypeOf<T>::value;
+
+  // Factors at most `width` columns from `first` on, as laqps does it: each reflection is applied at once to its own
+  // row alone, and to what lies below by one product of matrices at the end. Returns how many columns it did: fewer
+  // where a length is no longer to be trusted, because only whole columns can be measured again.
+  int factor_panel(int first, int width) {
+    const int all = columns + carried - first;
+    auto memory = workspace<T>((all + 1) * static_cast<int64_t>(width));
+    T *factors = memory.get(), *products = factors + all * static_cast<int64_t>(width);
+    std::vector<int> doubtful;
+    int done = 0;
+    while (done < width && doubtful.empty()) {
+      const int j = first + done, below = rows - j, right = all - done - 1;
+      const int longest = static_cast<int>(std::max_element(length.begin() + j, length.end()) - length.begin());
+      exchange(j, longest);
+      if (j != longest)
+        for (int l = 0; l < done; ++l) std::swap(factors[l * all + done], factors[l * all + longest - first]);
+      T *v = column(j) + j, *row = column(j + 1) + j, *before = column(first) + j;
+      T *own = factors + done, *rest = own + 1, *found = rest + done * static_cast<int64_t>(all);
+      if (done) cpu::gemv(kDType, below, done, -1, {before, 1, ld}, own, all, 1, v, 1);
+      const Reflection<T> r(v, below);
+      const Scalar tau(static_cast<double>(r.tau));
+      if (right) cpu::gemv(kDType, right, below, tau, {row, ld, 1}, v, 1, 0, found, 1);
+      if (done && right) {
+        cpu::gemv(kDType, done, below, tau, {before, ld, 1}, v, 1, 0, products, 1);
+        cpu::gemv(kDType, right, done, -1, {rest, 1, all}, products, 1, 1, found, 1);
+      }
+      if (right) cpu::gemv(kDType, right, done + 1, -1, {rest, 1, all}, before, ld, 1, row, ld);
+      *v = r.beta;
+      ++done;
+      for (int c = j + 1; c < columns; ++c)
+        if (!shorten(j, c)) doubtful.push_back(c);
+    }
+    const int next = first + done, left = all - done;
+    if (left && rows > next)
+      cpu::gemm(kDType, rows - next, left, done, -1, {column(first) + next, 1, ld}, {factors + done, all, 1}, 1,
+                {column(next) + next, 1, ld});
+    for (int c : doubtful) length[c] = trusted[c] = length_of(column(c) + next, rows - next);
+    return done;
+  }
+
   void exchange(int j, int other) {
     if (j == other) return;
     std::swap_ranges(column(j), column(j) + rows, column(other));
@@ -91,16 +123,14 @@ struct PivotedQr {
     std::swap(trusted[j], trusted[other]);
   }
 
-  // The length of column c without row j: by a difference of squares, while that keeps half of the digits.
-  void shorten(int j, int c) {
-    if (length[c] == 0) return;
+  // The length of column c without row j: by a difference of squares. False if that does not keep half of the digits.
+  bool shorten(int j, int c) {
+    if (length[c] == 0) return true;
     const T ratio = column(c)[j] / length[c];
     const T kept = std::max(T(0), (1 + ratio) * (1 - ratio)), lost = length[c] / trusted[c];
-    if (kept * lost * lost > std::sqrt(std::numeric_limits<T>::epsilon())) {
-      length[c] *= std::sqrt(kept);
-    } else {
-      length[c] = trusted[c] = length_of(column(c) + j + 1, rows - j - 1);
-    }
+    if (!(kept * lost * lost > std::sqrt(std::numeric_limits<T>::epsilon()))) return false;
+    length[c] *= std::sqrt(kept);
+    return true;
   }
 };
 

@@ -180,15 +180,14 @@ void _pad_wrapped(const Tensor& out, const Tensor& self, IntsView pad, const std
   int64_t rows = out.numel() / width;
   ReleaseGil unlocked(out.numel());
   parallel_for(rows, std::max<int64_t>(1, kGrainBytes / (width * size)), [&](int64_t b, int64_t e) {
+    std::vector<size_t> place(static_cast<size_t>(nd));  // of the row, in all dims but the last
+    auto rest = static_cast<size_t>(b);
+    for (auto d = place.size() - 1; d-- > 0; rest /= from[d].size()) place[d] = rest % from[d].size();
     for (int64_t row = b; row < e; ++row) {
-      int64_t rest = row, offset = 0;
-      for (int64_t d = nd - 2; d >= 0; --d) {
-        const auto& f = from[static_cast<size_t>(d)];
-        auto n = static_cast<int64_t>(f.size());
-        offset += f[static_cast<size_t>(rest % n)] * in.stride(d);
-        rest /= n;
-      }
+      int64_t offset = 0;
+      for (size_t d = 0; d + 1 < place.size(); ++d) offset += from[d][place[d]] * in.stride(static_cast<int64_t>(d));
       pick(to + row * width * size, source + offset * size, last, run_begin, run_end);
+      for (auto d = place.size() - 1; d-- > 0 && ++place[d] == from[d].size();) place[d] = 0;
     }
   });
 }

@@ -1,6 +1,7 @@
 // First-order linear recurrences along a dim: the kernel of _recurrence in tocha/operators/scans.py, which gradients
 // of the other scans are made of.
 #include <algorithm>
+#include <type_traits>
 
 #include "core/gil.h"
 #include "core/parallel.h"
@@ -10,7 +11,9 @@
 namespace tocha::native {
 namespace {
 
-constexpr int64_t kStreams = 8;  // rows that advance together: one alone waits for its own last result
+// Rows that advance together: one alone waits for its own last result. Rows of 4096 bytes fall on the same places of
+// the first cache, which holds eight of them: so many are four to read and four to write.
+constexpr int64_t kStreams = 4;
 constexpr int64_t kTile = 64;
 constexpr int64_t kGrain = 1 << 14;
 
@@ -32,13 +35,10 @@ struct Carry<Complex<R>> {
   using type = Complex<double>;
 };
 
-// `width` <= W recurrences side by side: element k of number j is at [k * pitch + j * apart].
-template <class T, int64_t W, bool factored>
-void run(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t apart, int64_t width, bool reverse,
-         const typename Carry<T>::type* start = nullptr) {
-  using A = typename Carry<T>::type;
-  A carry[W] = {};
-  if (start) std::copy_n(start, width, carry);
+// `width` recurrences side by side: element k of number j is at [k * pitch + j * apart].
+template <bool factored, class T, class A, class Width>
+void advance(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t apart, Width width, bool reverse,
+             A* carry) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = reverse ? n - 1 - i : i;
     const T* in = x + k * pitch;
@@ -51,6 +51,18 @@ void run(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t a
       out[j * apart] = static_cast<T>(carry[j]);
     }
   }
+}
+
+// The same for a width of at most W, which is the common one.
+template <class T, int64_t W, bool factored>
+void run(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t apart, int64_t width, bool reverse,
+         const typename Carry<T>::type* start = nullptr) {
+  typename Carry<T>::type carry[W] = {};
+  if (start) std::copy_n(start, width, carry);
+  if (width == W)
+    advance<factored>(x, factors, y, n, pitch, apart, std::integral_constant<int64_t, W>(), reverse, carry);
+  else
+    advance<factored>(x, factors, y, n, pitch, apart, width, reverse, carry);
 }
 
 // Sums along one long row, in stretches that start from the sums of those before them.

@@ -81,6 +81,18 @@ struct UnitColumnReader {
   }
 };
 
+// step() so often, four of them to a jump.
+template <class Step>
+[[gnu::always_inline]] inline void repeat(int64_t times, Step& step) {
+  for (; times >= 4; times -= 4) {
+    step();
+    step();
+    step();
+    step();
+  }
+  for (; times > 0; --times) step();
+}
+
 // One tile of kRows x (kVectors vectors).
 template <class T, template <class, int> class Reader, int kRows, int kVectors>
 void multiply_tile(const Tile<T>& t) {
@@ -113,14 +125,7 @@ void multiply_tile(const Tile<T>& t) {
     a.advance();
     b += b_k;
   };
-  int64_t k = t.k;
-  for (; k >= 4; k -= 4) {
-    step();
-    step();
-    step();
-    step();
-  }
-  for (; k > 0; --k) step();
+  repeat(t.k, step);
   if (t.last_lanes == kLanes<T>) {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t, i, acc[i]);
@@ -171,14 +176,7 @@ void multiply_packed_tile(const Tile<float>& t) {
     a += a_k;
     b += b_k;
   };
-  int64_t k = t.k;
-  for (; k >= 4; k -= 4) {
-    step();
-    step();
-    step();
-    step();
-  }
-  for (; k > 0; --k) step();
+  repeat(t.k, step);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
     Vec<float> sums[kVectors];

@@ -1,4 +1,4 @@
-// Panels of LU factorizations, small triangular systems, and reflections.
+// Panels of LU factorizations and small triangular systems.
 #include "cpu/lapack/factor_kernels.h"
 
 #include <cmath>
@@ -12,7 +12,6 @@ namespace gemm {
 
 using cpu::FactorKernels;
 using cpu::kLeafOrder;
-using cpu::ReflectionJob;
 using cpu::TriangleJob;
 
 // The largest magnitude in each lane so far, and the number of the vector that had it.
@@ -245,51 +244,9 @@ void exchange_rows(T* a, int64_t ld, int64_t columns, const int32_t* pivots, int
   }
 }
 
-// kCount columns at once: each is read for its product with v, and again, from the first cache, to be changed.
-template <class T, int kCount>
-void reflect_columns(const ReflectionJob<T>& job, T* a) {
-  constexpr int n = kLanes<T>;
-  Vec<T> even[kCount] = {}, odd[kCount] = {};
-  int64_t i = 0;
-  for (; i + 2 * n <= job.rows; i += 2 * n) {
-    const Vec<T> first = load(job.v + i), second = load(job.v + i + n);
-#pragma GCC unroll 4
-    for (int c = 0; c < kCount; ++c) {
-      even[c] = multiply_add<T>(load(a + c * job.ld + i), first, even[c]);
-      odd[c] = multiply_add<T>(load(a + c * job.ld + i + n), second, odd[c]);
-    }
-  }
-  const int64_t whole = i;
-  T factor[kCount];
-  for (int c = 0; c < kCount; ++c) {
-    const Vec<T> sums = even[c] + odd[c];
-    T sum = 0;
-    for (int k = 0; k < n; ++k) sum += sums[k];
-    for (i = whole; i < job.rows; ++i) sum += a[c * job.ld + i] * job.v[i];
-    factor[c] = -job.tau * sum;
-  }
-  for (i = 0; i < whole; i += n) {
-    const Vec<T> v = load(job.v + i);
-#pragma GCC unroll 4
-    for (int c = 0; c < kCount; ++c) {
-      T* x = a + c * job.ld + i;
-      store(x, multiply_add<T>(v, broadcast(factor[c]), load(x)));
-    }
-  }
-  for (; i < job.rows; ++i)
-    for (int c = 0; c < kCount; ++c) a[c * job.ld + i] += factor[c] * job.v[i];
-}
-
-template <class T>
-void reflect(const ReflectionJob<T>& job) {
-  int64_t c = 0;
-  for (; c + 4 <= job.columns; c += 4) reflect_columns<T, 4>(job, job.a + c * job.ld);
-  for (; c < job.columns; ++c) reflect_columns<T, 1>(job, job.a + c * job.ld);
-}
-
 template <class T>
 constexpr FactorKernels<T> factor_kernels_of() {
-  return {factor_panel<T>, solve_triangle<T>, exchange_rows<T>, reflect<T>};
+  return {factor_panel<T>, solve_triangle<T>, exchange_rows<T>};
 }
 
 }  // namespace gemm

@@ -98,3 +98,17 @@ def test_half_precision_sums_do_not_overflow():
     a = tocha.full((20000, 2), -8.0, dtype=tocha.float16)
     t = tocha.zeros(20000, dtype=tocha.int64)
     assert F.nll_loss(a, t).item() == 8
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("target", [tocha.float16, tocha.float32, tocha.float64])
+@pytest.mark.parametrize("given", [tocha.float16, tocha.float32, tocha.float64])
+def test_logistic_losses_have_the_dtype_of_the_target(given, target, weighted):
+    a, b = x.to(given, copy=True).requires_grad_(), tocha.sigmoid(y).to(target)
+    weights = {"weight": tocha.ones(4), "pos_weight": tocha.ones(4, dtype=tocha.float64)} if weighted else {}
+    loss = F.binary_cross_entropy_with_logits(a, b, **weights)
+    assert loss.dtype == target
+    loss.backward()
+    assert a.grad.dtype == given
+    expected = F.binary_cross_entropy(tocha.sigmoid(x.double()), tocha.sigmoid(y.double()))
+    assert abs(loss.item() - expected.item()) < 5e-3

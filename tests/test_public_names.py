@@ -97,19 +97,19 @@ def test_checkpoint_helpers():
     assert checkpoint.get_device_states(x, 3) == ([], [])
     checkpoint.set_device_states([], [])
     with pytest.raises(RuntimeError, match="no random generator"):
-        checkpoint.set_device_states([0], [tocha.get_rng_state()])
+        checkpoint.set_device_states([0], [tocha.get_rng_state()], device_type="cuda")
     checkpoint.CheckpointFunction.apply(lambda t: t.exp(), True, x).sum().backward()
     assert tocha.equal(x.grad, x.detach().exp())
 
 
 def test_default_device_type():
     kind = checkpoint.DefaultDeviceType
-    assert kind.get_device_type() == "cuda"
-    kind.set_device_type("cpu")
+    assert kind.get_device_type() == "cpu"
+    kind.set_device_type("cuda")
     try:
-        assert kind.get_device_type() == "cpu"
+        assert kind.get_device_type() == "cuda"
     finally:
-        kind.set_device_type("cuda")
+        kind.set_device_type("cpu")
 
 
 def test_multithreading_switch():

@@ -211,3 +211,13 @@ def test_second_derivatives_of_a_product(zeros):
         assert tocha.autograd.gradcheck(call, x) and tocha.autograd.gradgradcheck(call, x)
         graph = tocha.autograd.grad(call(x).sum(), x, create_graph=True)[0]
         np.testing.assert_allclose(graph.detach().numpy(), tocha.autograd.grad(call(x).sum(), x)[0].numpy(), rtol=1e-12)
+
+
+def test_the_gradient_of_a_variance_that_divides_by_nothing():
+    """Infinite, but for elements that are the mean: an infinite one is."""
+    inf, nan = float("inf"), float("nan")
+    for values, expected in (([2.0], [nan]), ([inf], [nan]), ([inf, 1.0], [nan, inf]), ([1.0, 2.0], [inf, inf])):
+        x = tocha.tensor(values, requires_grad=True)
+        with pytest.warns(UserWarning, match="degrees of freedom"):
+            tocha.var(x, correction=len(values)).backward()
+        assert str(x.grad.tolist()) == str(expected)

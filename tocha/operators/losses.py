@@ -259,7 +259,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     each = logistic_losses(self, target, pos_weight)
     if weight is not None:
         each = each * weight
-    return reduced(each, reduction)
+    return reduced(each.to(target.dtype), reduction)  # PyTorch writes into what it made of the target
 
 
 @loss("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor")

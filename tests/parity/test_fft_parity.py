@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
+from processor import MKL
 
 import tocha
 
@@ -29,6 +30,13 @@ NAMES = [
     "fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2", "fftn", "ifftn",
     "rfftn", "irfftn", "hfftn", "ihfftn",
 ]  # fmt: skip
+
+
+# Norms and sizes that there are not, dims twice, the wrong kind of number: MKL finds out late, or does not.
+MISUSED = {
+    "T._fft_c2c(c, [2], 3, False)", "T._fft_c2c(c, [2, 2], 1, False)", "T._fft_c2r(c, [0], 1, 0)", "T._fft_c2r(c, [2], 0, 3)",
+    "T._fft_c2r(x, [1, 2], 1, 4)",
+}  # fmt: skip
 
 
 def answer(m, expression):
@@ -58,6 +66,13 @@ def phrase(message):
 
 def check(expression):
     (ours, value), (theirs, expected) = answer(tocha, expression), answer(torch, expression)
+    if MKL:  # it has strides of its own, refuses empty batches, and knows neither half types nor wrong norms as such
+        if theirs is RuntimeError and "MKL" in expected:
+            return
+        if expression in MISUSED:
+            return
+        if isinstance(theirs, tuple) and isinstance(ours, tuple):
+            ours, theirs = ours[:5], theirs[:5]
     assert ours == theirs
     if isinstance(theirs, type):
         assert phrase(expected).replace("torch", "tocha") in value.replace("torch", "tocha"), value

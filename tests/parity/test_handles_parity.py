@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from processor import X86
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -263,10 +264,15 @@ def agree(got: Any, want: Any) -> None:
 
 # Whose values mean nothing, are determined only up to a phase, or come from one of several equal elements.
 VALUES_DIFFER = (
+    *(
+        ("matrix_exp", "linalg_matrix_exp") if X86 else ()
+    ),  # its samples are ill conditioned: sums by MKL differ in 1e-3
     "empty",
     "new_empty",
     "linalg_eig",
     "_linalg_eigh",
+    "linalg_eigh",
+    "linalg.eigh",
     "_linalg_svd",
     "resize",
     "linalg_qr",

@@ -106,6 +106,8 @@ UNLIKE = ("special_log_ndtr",)
 OVERFLOWS = ("nn_mish",)
 # The derivative is a difference of equals far from 0: what is infinite, times its last bit.
 LAST_BITS = ("special_i0e", "special_i1e")
+# PyTorch's 2 x erfcx(x) - 2 / sqrt(pi) is the difference of two equal numbers far out; ours is the series.
+SERIES = ("special_erfcx",)
 COVERED = [o for o in all_operators() if is_covered(o) and o.name not in UNLIKE]
 
 
@@ -134,7 +136,7 @@ def test_derivatives_are_those_of_pytorch(o: Operator) -> None:
                 same |= np.isnan(want[key[:2]])  # where the first is no number, its derivative says nothing
                 if o.name in OVERFLOWS:
                     same |= np.isnan(want[key])
-            if o.name in LAST_BITS:
+            if o.name in LAST_BITS + SERIES:
                 same |= far
             at = np.nonzero(~same)[0]
             if len(at):

@@ -18,6 +18,7 @@ import pytest
 import torch
 from bad_calls import RATCHET, counted, groups, in_a_fork, shown, verdict
 from bad_programs import PROGRAMS
+from processor import X86
 
 import tocha
 
@@ -60,10 +61,18 @@ def test_program(line: str) -> None:
         assert verdict(wanted, got) == "same", f"\nwanted {shown(wanted)}\ngot    {shown(got)}"
 
 
+# PyTorch lists keywords in no order, and its vector code asks for the dtype first.
+ON_X86 = {("arange", "phrase"), ("nn.functional.multilabel_soft_margin_loss", "type")}
+
+
+def is_the_processor_s(a: Any) -> bool:
+    return "MKL" in str(a.wanted) or (X86 and (a.operator, a.verdict) in ON_X86)
+
+
 @pytest.mark.parametrize("ops", groups().values(), ids=groups())
 def test_operators(ops: list[Any]) -> None:
     allowed = json.loads(RATCHET.read_text())
-    answers = in_a_fork(ops, every=False)
+    answers = [a for a in in_a_fork(ops, every=False) if not is_the_processor_s(a)]
     more = {
         (name, what): n
         for name, counts in counted(answers).items()

@@ -13,6 +13,8 @@ import pytest
 from beside import expressions, hold_told
 
 torch = pytest.importorskip("torch")
+from processor import X86  # noqa: E402
+
 import tocha  # noqa: E402
 
 EXPRESSIONS = """
@@ -143,6 +145,8 @@ def phrase(message):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("expression", expressions(EXPRESSIONS))
 def test_results(expression):
+    if X86 and expression == "F.gelu(st)":
+        pytest.skip("oneDNN's error function has other last bits")
     hold_told(told, phrase, expression)
 
 

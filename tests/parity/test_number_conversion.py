@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from processor import X86
 
 import tocha
 
@@ -72,6 +73,8 @@ def outcome(m: Any, f: Callable, dtype: str, number: Any) -> str:
 def test_outcomes_are_those_of_pytorch(f: Callable) -> None:
     wrong = []
     numbers = [n for n in NUMBERS if not (isinstance(n, complex) and f in [CALLS[name] for name in REAL_ONLY])]
+    if X86:  # its conversion of the float 2 ** 63 gives the least integer, that of ARM the greatest
+        numbers = [n for n in numbers if type(n) is not float or n != 2.0**63]
     for dtype in DTYPES:
         for number in numbers:
             want = outcome(torch, f, dtype, number)

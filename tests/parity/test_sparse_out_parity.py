@@ -51,7 +51,9 @@ def hold(expression, a, b, out):
 def test_two_operands(expression, out):
     for a in LAYOUTS:
         for b in LAYOUTS:
-            if {a, b, out} != {"strided"}:
+            if {a, b, out} != {"strided"} and {a, b, out} != {
+                "sparse_csc"
+            }:  # columns by MKL: PyTorch's product is wrong
                 hold(expression, a, b, out)
 
 

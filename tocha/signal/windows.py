@@ -67,8 +67,8 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     >>> tocha.signal.windows.bartlett(5)
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
-    last = -1 + (M - 1) * _period(M, sym, 2.0)
-    return _window(M, -1, last, _checked("bartlett", M, options), lambda x: 1 - x.abs())
+    _checked("bartlett", M, options)
+    return _window(M, -1, -1 + (M - 1) * _period(M, sym, 2.0), options, lambda x: 1 - x.abs())
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
@@ -127,7 +127,7 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
     _checked("general_cosine", M, options)
     if not isinstance(a, Iterable):
         raise TypeError("[general_cosine] Coefficients must be a list/tuple")
-    coefficients = list(a)
+    coefficients = _C.tensor(list(a), dtype=_C.float64).tolist()  # which refuses what is no number
     if not coefficients:
         raise ValueError("[general_cosine] Coefficients cannot be empty")
 

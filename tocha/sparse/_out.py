@@ -33,6 +33,8 @@ def with_out(func: Any, form: Callable, args: tuple, kwargs: dict) -> Any:
         args, form = tuple(_in_rows(t) if isinstance(t, Tensor) else t for t in args), COMPRESSED_FORMS[func]
         operands = args
     made = form(*args, **named) if any(_is_any_sparse(t) for t in operands) else func(*args, **named)
+    if name == "mm" and is_compressed(made) and out.layout == _C.strided:
+        made = made.to_dense()
     return put(name, out, made)
 
 

@@ -463,3 +463,13 @@ def test_terms_that_never_carry_leave_a_division():
     known.constrain(s.atom_of(wide), 0, 8)
     kept = s.floordiv(s.add(s.scale(x, 8), wide), 32)
     assert known.simplify(kept) is kept  # 8 carries
+
+
+@pytest.mark.parametrize("alpha", [2, -0.3])
+def test_sums_with_alpha_round_once_on_packs_too(alpha):
+    """Beside a dear function a loop is written on packs."""
+    x, y = randn(9, 37), randn(9, 37, seed=1)
+    compiled(lambda x, y: (tocha.add(x, y, alpha=alpha), tocha.sub(x, y, alpha=alpha)), x, y, exact=True)
+    compiled(lambda x, y: (F.selu(x), tocha.add(x, y, alpha=alpha)), x, y)
+    compiled(lambda x, y: tocha.exp(tocha.sub(x, y[0], alpha=alpha)), x, y)
+    compiled(lambda x, y: tocha.tanh(tocha.add(x, (y > 0).any(), alpha=alpha)), x, y)

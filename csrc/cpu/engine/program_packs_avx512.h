@@ -114,6 +114,7 @@ TOCHA_PACK_FUNCTION(erf)
 #undef TOCHA_PACK_FUNCTION
 TOCHA_MATH vec::Pack exp_below_zero(vec::Pack x) { return exp(x); }  // as the eager softmax does here
 TOCHA_MATH vec::Pack copysign(vec::Pack magnitude, vec::Pack sign) { return {copysign(magnitude.lanes, sign.lanes)}; }
+TOCHA_MATH vec::Pack madd(vec::Pack a, vec::Pack b, vec::Pack c) { return {madd(a.lanes, b.lanes, c.lanes)}; }
 TOCHA_MATH vec::Pack maximum(vec::Pack a, vec::Pack b) { return {maximum(a.lanes, b.lanes)}; }
 TOCHA_MATH vec::Pack minimum(vec::Pack a, vec::Pack b) { return {minimum(a.lanes, b.lanes)}; }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 import tocha
@@ -17,13 +18,11 @@ from tocha._logging import events
 from tocha._ops import ops
 from tocha._subclasses.fake import FakeTensor
 from tocha.fx.passes.fake_tensor_prop import FakeTensorProp
-from tocha.fx.passes.functional.nodes import value_of
+from tocha.fx.passes.functional.nodes import is_view, value_of
 
 CONVOLUTION = ops.aten.convolution.default
 CLONE = ops.aten.clone.default
-VIEWS = {ops.aten.view.default, ops.aten._unsafe_view.default}
 FORMATS = {4: _C.channels_last, 5: _C.channels_last_3d}
-CLOSE = 1.03  # as pictures lie, unless the other layout is faster than this
 
 
 def with_best_layout(graph: fx.GraphModule) -> fx.GraphModule:
@@ -35,7 +34,7 @@ def with_best_layout(graph: fx.GraphModule) -> fx.GraphModule:
         return graph
     given, last = (sum(map(seconds_of, measured_nodes(g))) for g in (graph, other))
     copies = sum(is_copy(n) for n in other.graph.nodes)
-    chosen = last * CLOSE < given
+    chosen = last * tuning.CLOSE < given
     events.tell(events.LayoutChosen("channels last" if chosen else "as given", copies, given, last))
     return other if chosen else graph
 
@@ -65,7 +64,7 @@ def measured_nodes(graph: fx.GraphModule) -> Iterator[fx.Node]:
 
 def with_channels_last(graph: fx.GraphModule) -> fx.GraphModule | None:
     """A copy whose convolutions are given pictures with channels last; None where its results cannot have the layouts of before."""
-    other = fx.GraphModule(graph, copy_of(graph.graph))
+    other = fx.GraphModule(graph, deepcopy(graph.graph))
     other.meta = dict(graph.meta)
     for node in list(other.graph.nodes):
         if is_measured(node):
@@ -75,8 +74,6 @@ def with_channels_last(graph: fx.GraphModule) -> fx.GraphModule | None:
             picture.replace_all_uses_with(
                 copy, delete_user_cb=lambda user, copy=copy: copy < user and user.op != "output"
             )
-        elif node.target in VIEWS and value_of(node.args[0]).dim() in FORMATS:
-            node.args = (copied(node, node.args[0], _C.contiguous_format), *node.args[1:])
     output = other.graph.output_node()
     wanted = [value_of(n) for n in output.args[0]]
     output.args = ([copied(output, n, _C.preserve_format) if is_picture(n) else n for n in output.args[0]],)
@@ -87,12 +84,6 @@ def with_channels_last(graph: fx.GraphModule) -> fx.GraphModule | None:
     same = all(map(lies_alike, wanted, (value_of(n) for n in output.args[0])))
     other.recompile()
     return other if same else None
-
-
-def copy_of(graph: fx.Graph) -> fx.Graph:
-    made = fx.Graph()
-    made.output(made.graph_copy(graph, {}))
-    return made
 
 
 def is_picture(node: Any) -> bool:
@@ -123,7 +114,7 @@ class Layouts(FakeTensorProp):
 
     def run_node(self, n: fx.Node) -> Any:
         if not is_copy(n):
-            return super().run_node(n)
+            return self.viewed(n) if is_view(n) else super().run_node(n)
         given = self.env[n.args[0]]
         if n in self.wanted:
             given_back = self.wanted[n]
@@ -136,6 +127,16 @@ class Layouts(FakeTensorProp):
         n.replace_all_uses_with(n.args[0])
         n.graph.erase_node(n)
         return given
+
+    def viewed(self, n: fx.Node) -> Any:
+        """A view; of a contiguous copy where there is none of the new layout."""
+        try:
+            return super().run_node(n)
+        except RuntimeError:
+            copy = copied(n, n.args[0], _C.contiguous_format)
+            self.env[copy] = super().run_node(copy)
+            n.args = (copy, *n.args[1:])
+            return super().run_node(n)
 
 
 def format_of(t: _C.Tensor) -> Any:

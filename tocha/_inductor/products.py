@@ -21,7 +21,7 @@ from tocha.operators.record import Operator
 
 DTYPES = (dt.float32, dt.float64, dt.bfloat16, dt.float16)
 KERNELS = {"matmul": 2, "add_product": 3}  # native kernels that are products, and how many tensors they take
-CONVOLUTION = "_real_convolution"
+CONVOLUTION = "convolution"  # the native kernel
 FEW_ROWS = 16  # products with fewer are cut by columns: what follows would run on one thread
 MUCH = 1 << 14  # elements
 
@@ -31,7 +31,7 @@ MUCH = 1 << 14  # elements
 
 def product_call(o: Operator, arguments: dict[str, Any], made: Any, geometry: Callable[[Facts], Geometry]) -> Followed | None:  # fmt: skip
     """An operator as a product of matrices, of batches of them, or as a convolution; None where it is something else, or needs more than those do."""
-    if o.full_name == CONVOLUTION:
+    if o.kernel == CONVOLUTION:
         return convolution_call(o, arguments, made, geometry)
     if o.algorithm != "product" or o.kernel not in KERNELS or not isinstance(made, Facts):
         return None

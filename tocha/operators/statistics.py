@@ -86,12 +86,11 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
         if root:  # where nothing varies the root has no derivative: 0 is one of its subgradients
             spread = (grad0 / (result0 * 2)).masked_fill(result0 == 0, 0)
         # The recurrence has no mean of infinities; PyTorch's gradients are those of the plain one.
-        centered = self - (self.mean() if dim is None else self.mean(dim, True))
+        mean = self.mean() if dim is None else self.mean(dim, True)
+        centered = self - mean
         slope = unreduced(spread, self, dim, keepdim)
         if (dim is None or self.ndim == 0) and n <= correction:  # there PyTorch takes the sides of the mean for one
-            total = slope * op.full_like(self, math.inf).masked_fill(
-                self == (self.mean() if dim is None else self.mean(dim, True)), math.nan
-            )
+            total = slope * op.full_like(self, math.inf).masked_fill(self == mean, math.nan)
         else:
             total = slope * (2.0 / (n - correction) if n != correction else math.inf) * centered
     if grad1 is not None:

@@ -98,7 +98,9 @@ void renew_history(const Tensor& t) {
   Unrecorded off;  // no tangents
   GradMode on(true);
   Unseen unseen;
-  Tensor again = ViewRelation(t).of(Tensor::borrow(o->base));
+  const Tensor base = Tensor::borrow(o->base);
+  if (has_symbols(t) || has_symbols(base)) return fake_renew_history(t);
+  Tensor again = ViewRelation(t).of(base);
   set_fn(t, autograd_meta(again.get()).grad_fn, 0);
 }
 

@@ -21,5 +21,7 @@ void fake_settle(const Tensor& t);
 inline bool has_symbols(const Tensor& t) { return is_fake(t) && t.numel() < 0; }
 // A gradient as the variable keeps it: in its layout, on memory of its own.
 Tensor fake_kept_gradient(const Tensor& grad, const Tensor& variable);
+// The history of a view whose sizes are symbols, after a write to its memory: that of its base, seen through the view.
+void fake_renew_history(const Tensor& view);
 
 }  // namespace tocha

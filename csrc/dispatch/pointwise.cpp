@@ -91,9 +91,10 @@ Ints common_sizes(const PointwiseOp& op, const Tensor* ins) {
   return sizes;
 }
 
-// How an operand lies once it has the dtype that the loop reads: what is converted becomes dense.
+// How an operand lies once it is what the loop reads: what is converted, conjugated or negated becomes dense.
 Ints strides_as(DType dtype, const Tensor& t) {
-  return t.dtype() == dtype ? Ints(t.strides()) : like_strides(t, MemoryFormat::Preserve);
+  const bool as_is = t.dtype() == dtype && !t.is_conj() && !t.is_neg();
+  return as_is ? Ints(t.strides()) : like_strides(t, MemoryFormat::Preserve);
 }
 
 // The usual operands: contiguous ones of the full shape, and numbers. Beside a number the strides of dims of size one

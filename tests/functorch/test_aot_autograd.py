@@ -356,3 +356,13 @@ def test_results_that_read_bits_as_another_dtype():
     bits, _, part, _, y = compiled(x)
     y.zero_()
     assert not bits.any() and not part.any()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", SHARED)
+def test_captured_programs_whose_inputs_share_memory(name, grad, backend, kernel_cache):
+    """Captured graphs are traced on fakes: they are views of one another as the real inputs are."""
+    compiled = tocha.compile(SHARED[name], backend=backend)
+    eager, ours = (observed(tocha, f, grad, views_of_one) for f in (SHARED[name], compiled))
+    agree(eager, ours, tocha.testing.assert_close)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 3_000_000
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
+_DETACHING = ("detach_", tocha.detach_)
 STEPS_WITHOUT_CALL = 50_000
 
 
@@ -274,6 +275,8 @@ class Output:
         taken = overrides.take_over(f, op, target, args, kwargs)
         if taken is not None:
             return taken
+        if target in _DETACHING and isinstance(args[0], TensorValue):
+            args[0].check_detached()
         examples = tuple(a.example() for a in args)
         named = {k: v.example() for k, v in kwargs.items()}
         if target in _DIVISIONS and facts.is_number(examples[1]) and not isinstance(args[0], TensorValue):

@@ -147,6 +147,14 @@ def last_written(new: Tensor, marks: Tensor, like: Tensor) -> Tensor:
 def scattered(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
     """The base with new elements where the view lies. Where both begin with one element its place in the storage is not said: that of
     an input may be another in another call."""
+    if view.dtype != base.dtype:
+        raise NotImplementedError(
+            f"[functionalize] a write to a view as {view.dtype} of {base.dtype} whose elements share memory is not supported"
+        )
+    if view.is_conj() != base.is_conj():
+        new = new.conj()
+    if view.is_neg() != base.is_neg():
+        new = -new
     offset = view.storage_offset()
     given = () if offset is base.storage_offset() or offset == base.storage_offset() else (offset,)
     return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), *given)

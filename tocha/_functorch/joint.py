@@ -135,15 +135,15 @@ def without_history(fake: Any) -> Any:
         return snapshot_fake(fake).requires_grad_(fake.requires_grad)
 
 
-def passed_on(leaf: Any) -> Any:
-    """A tensor on a leaf's memory with a history, as the argument it stands for has: it may be written to."""
+def passed_on(leaf: Any, base: Any = None) -> Any:
+    """A tensor on a leaf's memory with a history, as the argument it stands for has: it may be written to. A view, if of any."""
     if is_wrapper(leaf):
         made = around(leaf, lambda inner: inner)
     else:
         f = leaf._facts
         same = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, f.memory, f.conjugated, f.negated)
         same.is_plain, same._contiguous = f.is_plain, f._contiguous
-        made = new(leaf.fake_mode, same)
+        made = new(leaf.fake_mode, same, base)
     node = node_class("PassedOn")()
     node.backward = lambda node, grad: (grad,)
     _C._record_node(node, (leaf,), (made,), False)

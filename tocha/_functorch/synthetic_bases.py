@@ -93,6 +93,7 @@ class Base:
     source: int  # the argument that leads to the base
     kind: str  # "itself", "base" (what that argument is a view of) or "storage"
     geometries: list[Geometry]
+    whole: Geometry  # the base's own
 
     def of(self, args: Sequence[Any]) -> Tensor:
         """The base of these arguments."""
@@ -106,8 +107,11 @@ class Base:
             return t.detach().as_strided((size,), (1,), 0)
 
     def fits(self, args: Sequence[Any]) -> bool:
-        """Whether the members lie as when the function was traced."""
-        memory = memory_key(args[self.source])
+        """Whether the base and the members lie as when the function was traced."""
+        base = self.of(args)
+        if base is None or geometry(base) != self.whole:
+            return False
+        memory = memory_key(base)
         return all(
             geometry(args[i]) == g and memory_key(args[i]) == memory
             for i, g in zip(self.members, self.geometries, strict=True)
@@ -116,7 +120,12 @@ class Base:
 
 def base_for(args: Sequence[Any], group: list[int], by_address: Sequence[int] = ()) -> Base:
     """What stands for a group of inputs; the storage, where the function goes through it by addresses."""
-    shapes = [geometry(args[i]) for i in group]
+
+    def base(source: int, kind: str) -> Base:
+        made = Base(group, source, kind, [geometry(args[i]) for i in group], ((), (), 0))
+        made.whole = geometry(made.of(args))
+        return made
+
     roots = {id(b): i for i in group if (b := base_or_self(args[i])).requires_grad}
     if len(roots) > 1:
         raise RuntimeError(
@@ -125,14 +134,14 @@ def base_for(args: Sequence[Any], group: list[int], by_address: Sequence[int] = 
         )
     if roots:
         (source,) = roots.values()
-        return Base(group, source, "itself" if args[source]._base is None else "base", shapes)
+        return base(source, "itself" if args[source]._base is None else "base")
     if any(i in by_address and not is_whole(args[i]) for i in group):
-        return Base(group, group[0], "storage", shapes)
+        return base(group[0], "storage")
     bases = {id(base_or_self(args[i])) for i in group}
     if len(bases) == 1 and args[group[0]]._base is not None:
-        return Base(group, group[0], "base", shapes)
+        return base(group[0], "base")
     whole = next((i for i in group if all(base_or_self(args[j]) is args[i] for j in group)), None)
-    return Base(group, group[0], "storage", shapes) if whole is None else Base(group, whole, "itself", shapes)
+    return base(group[0], "storage") if whole is None else base(whole, "itself")
 
 
 def base_or_self(t: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._subclasses.convert import bytes_needed, is_symbolic_geometry, native_device, native_dtype, normalised
+from tocha._subclasses.history import record_as_part
 from tocha.operators.facts import Facts, Memory
 
 Tensor = _C.Tensor
@@ -173,6 +174,9 @@ class FakeTensor(Tensor):
 
     def __format__(self, spec: str) -> str:
         return repr(self)
+
+    def _renew_history(self) -> None:
+        record_as_part(self)
 
     def _settle(self) -> None:
         """Makes symbols of the geometry plain numbers, with a guard for each: native code is to read them."""

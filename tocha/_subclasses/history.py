@@ -276,9 +276,14 @@ def record_write(reader: Any, node: FakeNode, inputs: list[Any], target: Any, fi
     slices.to_save = node.to_save
     slices.backward = Slices(reader.mode, node.backward, base._facts, target._facts, first)
     _C._record_write(slices, (base, *others), base)
-    again = node_class("AsStridedBackward0")()
-    again.backward = Part(reader.mode, base._facts, target._facts)
-    _C._record_node(again, (base,), (target,), False)
+    record_as_part(target)
+
+
+def record_as_part(view: Any) -> None:
+    """The history of a view is that of its base, of which it is a part."""
+    node = node_class("AsStridedBackward0")()
+    node.backward = Part(view.fake_mode, view._base._facts, view._facts)
+    _C._record_node(node, (view._base,), (view,), False)
 
 
 class Part:
@@ -288,8 +293,21 @@ class Part:
         self.mode, self.base, self.view = mode, snapshot(base), snapshot(view)
 
     def part_of(self, reader: Any, whole: Facts) -> Facts:
-        offset = self.view.offset - self.base.offset
-        return reader.apply("as_strided", (whole, list(self.view.sizes), list(self.view.steps), offset), {})
+        """The view of these values, which lie as the base does and are neither conjugated nor negated."""
+        b, v = self.base, self.view
+        conjugated, negated = b.conjugated != v.conjugated, b.negated != v.negated
+        sizes, steps, offset = list(v.sizes), list(v.steps), v.offset - b.offset
+        if b.dtype.is_complex and not v.dtype.is_complex:
+            whole, offset = reader.apply("view_as_real", (whole,), {}), v.offset - 2 * b.offset
+            conjugated, negated = False, negated != (b.conjugated and offset % 2 == 1)
+        if v.dtype.is_complex and not b.dtype.is_complex:
+            pairs = ([*sizes, 2], [*(2 * n for n in steps), 1], 2 * v.offset - b.offset)
+            part = reader.apply("view_as_complex", (reader.apply("as_strided", (whole, *pairs), {}),), {})
+        else:
+            part = reader.apply("as_strided", (whole, sizes, steps, offset), {})
+        for changed, operator in ((conjugated, "conj"), (negated, "_neg_view")):
+            part = reader.apply(operator, (part,), {}) if changed else part
+        return part
 
     def __call__(self, node: FakeNode, grad: Any) -> tuple:
         reader = self.mode.recorder([self.mode.fake_of(grad)])

@@ -5,7 +5,7 @@ A view without a rule here is written back by its geometry (`as_strided_scatter`
 
 from __future__ import annotations
 
-from tocha.operators.complex import conj, imag, real, view_as_complex, view_as_real
+from tocha.operators.complex import _conj, _neg_view, conj, imag, real, view_as_complex, view_as_real
 from tocha.operators.record import inverse, op
 from tocha.operators.rules import wrap_dim
 from tocha.operators.splits import split, split_sizes, split_with_sizes, unbind
@@ -86,9 +86,14 @@ def t_inverse(self, written):
     return written.t()
 
 
-@inverse(conj)
+@inverse(conj, _conj)
 def conj_inverse(self, written):
     return op.conj(written)
+
+
+@inverse(_neg_view)
+def neg_view_inverse(self, written):
+    return -written
 
 
 @inverse(view_as_real)

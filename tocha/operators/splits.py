@@ -392,7 +392,8 @@ def _clone_storage(self):
 
 @facts(_clone_storage)
 def clone_storage_facts(self):
-    if any(type(k) is int and k == 0 and n != 1 for n, k in zip(self.sizes, self.steps, strict=True)):
+    repeats = any(type(k) is int and k == 0 and n != 1 for n, k in zip(self.sizes, self.steps, strict=True))
+    if repeats or self.conjugated or self.negated:
         return Facts(self.sizes, self.dtype, self.device, layout.like_strides(self.sizes, self.steps))
     return Facts(self.sizes, self.dtype, self.device, self.steps, self.offset)
 

@@ -183,14 +183,12 @@ Tensor _unsafe_view(const Tensor& self, IntsView size) {
 }
 
 Tensor _clone_storage(const Tensor& self) {
-  if (has_internal_overlap(self)) return clone_dense(self);  // a part of the copy must be no more than that part
+  // A part of the copy must be no more than that part, and is written as it is.
+  if (has_internal_overlap(self) || self.is_conj() || self.is_neg()) return clone_dense(self);
   const Storage& all = self.storage();
   StorageRef memory = new_storage(all.reach, self.device());
   if (computes(self) && all.nbytes) std::memcpy(memory->data, all.data, all.nbytes);
-  Tensor copy = make_tensor(std::move(memory), self.dtype(), self.sizes(), self.strides(), self.offset());
-  copy.get()->conj = self.is_conj();
-  copy.get()->neg = self.is_neg();
-  return copy;
+  return make_tensor(std::move(memory), self.dtype(), self.sizes(), self.strides(), self.offset());
 }
 
 namespace {

@@ -123,6 +123,11 @@ class TensorValue(Value):
             self.refuse("autograd", "requires_grad_()")
         return f.out.call(f, "call_method", "requires_grad_", [self, Constant(wanted)], {})
 
+    def check_detached(self) -> None:
+        """In place: of what the graph makes that is a node of it, of an input not, as with requires_grad_()."""
+        if self.real is not None and self.fact.requires_grad:
+            self.refuse("autograd", "detach_()")
+
     def _backward(self, f: Frame, gradient: Value | None = None, retain_graph: Value | None = None, create_graph: Value | None = None, inputs: Value | None = None) -> Value:  # fmt: skip
         args = [self, gradient or Constant(None), retain_graph or Constant(None), create_graph or Constant(False)]
         return f.inline(f.wrap_known(tocha.autograd.backward), args, {"inputs": inputs or Constant(None)})  # type: ignore[arg-type]

@@ -381,3 +381,18 @@ def test_assignments_to_all_and_to_nothing(value, backend):
         return x, y
 
     hold(program, lambda: [tocha.arange(3), tocha.arange(3.0)], backend)
+
+
+def sizes_that_become_numbers(x):
+    """What sort asks of the sizes makes them numbers, after gradients have been formulas of symbols: 2 / (n * m - 1)."""
+    y = x.tril(-1)
+    x.sort(0)
+    return y, tocha.var(y), x.permute(0, 1)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_symbols_that_turn_out_to_be_numbers(backend):
+    hold(
+        sizes_that_become_numbers, lambda: [numbers(33).expand(5, 33).detach().requires_grad_()], backend, dynamic=True
+    )
+    hold(sizes_that_become_numbers, lambda: [numbers(5, 33, grad=True)], backend, dynamic=True)

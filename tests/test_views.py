@@ -162,6 +162,7 @@ def test_copies_of_short_rows(width, dtype):
         target[..., 1] = ours
         assert np.array_equal(target.numpy(), np.stack([np.zeros_like(theirs), theirs], -1).astype(dtype))
 
+
 def test_what_is_conjugated_or_negated_when_read_counts_as_dense_for_the_layout_of_results():
     x = tocha.randn(1, 33, 1, 5, dtype=tocha.complex64).permute(3, 0, 1, 2)
     conjugated = x.adjoint().expand(5, 3, -1, 33)

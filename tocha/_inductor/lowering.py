@@ -76,8 +76,9 @@ class Reader:
         return scalar.cast(value, dtype)
 
     def number(self, value: Any, dtype: DType) -> Node:
-        value = value.value if isinstance(value, Scalar) else value
-        value = plain(value)
+        value = plain(value.value if isinstance(value, Scalar) else value)
+        if isinstance(value, s.Expr | FloatExpr):  # a symbol may turn out to be one number
+            value = self.lowering.known.simplify(value)
         if isinstance(value, s.Expr):
             return scalar.cast(self.position(value), dtype)
         if isinstance(value, FloatExpr):
@@ -263,7 +264,7 @@ class Lowering(Interpreter):
             tuple(reader.indirect.values()), (self.origin or name,),
         )  # fmt: skip
         for r in results:
-            if not is_dense(tuple(map(plain, r.sizes)), tuple(map(plain, r.steps))):
+            if not is_dense(r.sizes, r.steps, self.known):
                 raise NotLowered(f"{name}: a result with holes")
             made.results.append(self.buffer(r, name, made))
         self.steps.append(made)

@@ -392,7 +392,7 @@ class KernelWriter:
         if vector is not None and isinstance(r, Load):
             return f"const auto {name} = {vector.load.format(f'{self.pointer(r.buffer)} + {self.index(r.address)}')};"
         if isinstance(r, Position):
-            if isinstance(r.value, FloatExpr):
+            if isinstance(r.value, FloatExpr | float):
                 return f"const double {name} = {self.index.real(r.value)};"
             if vector is not None and vector.position:
                 return f"const auto {name} = {vector.position.format(self.index(r.value))};"

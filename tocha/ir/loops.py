@@ -15,7 +15,7 @@ from typing import Any
 from tocha.ir import layout
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.dtypes import DType
+from tocha.ir.dtypes import DType, int64
 from tocha.ir.node import INPUT, Node, topological
 from tocha.ir.sym_types import expression
 
@@ -282,7 +282,8 @@ def in_memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> list[int]:
     return list(range(len(sizes)))
 
 
-def is_dense(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+def is_dense(sizes: Sequence[Any], strides: Sequence[Any], known: Assumptions) -> bool:
+    sizes, strides = ([known.simplify(plain(n)) for n in numbers] for numbers in (sizes, strides))
     if all(isinstance(n, int) for n in (*sizes, *strides)):
         return layout.is_dense(sizes, strides)
     steps: tuple[Any, ...] = (1,)
@@ -339,12 +340,15 @@ def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
             read = loop.reads[at]  # type: ignore[index]
             if isinstance(read, Load):
                 _require(read.buffer.dtype is node.dtype, f"{loop.name} takes {read!r} for {node.dtype}")
+            else:
+                whole = isinstance(read.value, int | s.Expr)
+                _require(whole == (node.dtype is int64), f"{loop.name} takes {read!r} for {node.dtype}")
     if loop.fold is None:
         for f, b in zip(loop.formulas, loop.results, strict=True):
             _require(f.dtype is b.dtype, f"{loop.name} computes {f.dtype} for {b!r}")
             _require(b.sizes == loop.sizes, f"{loop.name} over {loop.sizes} fills {b!r}")
     for b in loop.results:
-        _require(is_dense(b.sizes, b.strides), f"{b!r} has holes")
+        _require(is_dense(b.sizes, b.strides, known), f"{b!r} has holes")
 
 
 def _require(holds: bool, message: str) -> None:

@@ -99,18 +99,24 @@ Ints strides_as(DType dtype, const Tensor& t) {
 
 // The usual operands: contiguous ones of the full shape, and numbers. Beside a number the strides of dims of size one
 // count, as they do where operands differ in shape.
-bool plain(IntsView sizes, IntsView contiguous, const Tensor* ins, int n) {
+bool plain(IntsView sizes, IntsView contiguous, const Tensor* const* ins, int n) {
   bool numbers = false;
   for (int i = 0; i < n; ++i) {
-    if (ins[i].dim() == 0)
+    if (ins[i]->dim() == 0)
       numbers = true;
-    else if (!ins[i].is_contiguous() || ins[i].sizes() != sizes)
+    else if (!ins[i]->is_contiguous() || ins[i]->sizes() != sizes)
       return false;
   }
   if (!numbers) return true;
   for (int i = 0; i < n; ++i)
-    if (ins[i].dim() != 0 && ins[i].strides() != contiguous) return false;
+    if (ins[i]->dim() != 0 && ins[i]->strides() != contiguous) return false;
   return true;
+}
+
+// Whether an operand is no more than a parameter: a number where PyTorch has an operator of its own for numbers.
+bool is_parameter(const PointwiseOp& op, int i, const Tensor& t) {
+  const TypeCode::Code code = op.types[op.nout + i].code;
+  return (code == TypeCode::T_checked || code == TypeCode::T_number) && t.is_wrapped_number();
 }
 
 // The layout that operands of one shape agree on, if they do.
@@ -134,19 +140,26 @@ std::optional<Ints> common_strides(IntsView sizes, const Ints* strides, int n) {
 // The result keeps the layout its inputs agree on.
 Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins, DType compute) {
   const int64_t n = sizes.size();
+  const Tensor* operands[kMaxOperands];
+  int places[kMaxOperands], count = 0;
+  for (int i = 0; i < op.nin; ++i) {
+    if (op.checks_numbers && is_parameter(op, i, ins[i])) continue;
+    operands[count] = &ins[i];
+    places[count++] = i;
+  }
   Ints contiguous = contiguous_strides(sizes);
-  if (n == 0 || plain(sizes, contiguous, ins, op.nin)) return contiguous;
+  if (n == 0 || plain(sizes, contiguous, operands, count)) return contiguous;
   Ints strides[kMaxOperands];
   bool same_shape = true;
-  for (int i = 0; i < op.nin; ++i) {
-    strides[i] = strides_as(op.types[op.nout + i].resolve(compute), ins[i]);
-    same_shape = same_shape && ins[i].sizes() == sizes;
+  for (int i = 0; i < count; ++i) {
+    strides[i] = strides_as(op.types[op.nout + places[i]].resolve(compute), *operands[i]);
+    same_shape = same_shape && operands[i]->sizes() == sizes;
   }
   if (same_shape)
-    if (std::optional<Ints> common = common_strides(sizes, strides, op.nin)) return *common;
-  return strides_by_operands(sizes, op.nin, [&](int i, int64_t d) -> int64_t {
-    const int64_t own = d - (n - ins[i].dim());
-    return own < 0 || (ins[i].size(own) == 1 && sizes[d] != 1) ? 0 : strides[i][own];
+    if (std::optional<Ints> common = common_strides(sizes, strides, count)) return *common;
+  return strides_by_operands(sizes, count, [&](int i, int64_t d) -> int64_t {
+    const int64_t own = d - (n - operands[i]->dim());
+    return own < 0 || (operands[i]->size(own) == 1 && sizes[d] != 1) ? 0 : strides[i][own];
   });
 }
 

@@ -41,8 +41,8 @@ class Entry(NamedTuple):
     operator: str
     words: tuple[str, ...]
 
-    def covers(self, kind: str, operators: set[str], report: str) -> bool:
-        return self.kind == kind and self.operator in operators and all(w in report for w in self.words)
+    def covers(self, kind: str, operators: set[str], text: str) -> bool:
+        return self.kind == kind and self.operator in operators and all(w in text for w in self.words)
 
 
 def entries(path: Path = ACCEPTED) -> list[Entry]:
@@ -215,7 +215,8 @@ def main() -> int:
                 print(f"PyTorch crashed alone: seed {found.seed} {found.report}", flush=True)
                 continue
             names = operators(fuzz, found)
-            entry = next((e for e in known if e.covers(found.kind, names, found.report)), None)
+            text = "\n".join((*found.lines, found.report))
+            entry = next((e for e in known if e.covers(found.kind, names, text)), None)
             if entry:
                 used[entry] += 1
                 continue

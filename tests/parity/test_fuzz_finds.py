@@ -490,3 +490,49 @@ def test_trapezoids_of_points_in_more_dims(name: str, y: tuple[int, ...], x: tup
 
 def test_view_copy_of_what_no_view_shows() -> None:
     same(lambda m: m.view_copy(m.arange(6).reshape(2, 3).t(), (-1,)).tolist())
+
+
+NUMBERS = {
+    "clamp": lambda m, x: x.clamp(0, 1),
+    "clamp_min": lambda m, x: x.clamp_min(0),
+    "clamp by a tensor": lambda m, x: m.clamp(x, min=m.tensor(0.0)),
+    "lerp": lambda m, x: m.lerp(x, x, 0.5),
+    "pow": lambda m, x: x.abs() ** 2.7,
+    "mul": lambda m, x: x * 2,
+}
+
+
+@pytest.mark.parametrize("geometry", [((1, 3, 1, 5), (1, 1, 3, 3)), ((1, 1, 4, 5), (1, 9, 5, 1)), ((2, 1, 3, 1), (3, 7, 1, 2))], ids=str)  # fmt: skip
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_that_are_parameters_do_not_count_for_the_layout(name: str, geometry: Any) -> None:
+    same(lambda m: NUMBERS[name](m, m.arange(40.0).as_strided(*geometry)).stride())
+
+
+@pytest.mark.parametrize("dims", [(0, 3, 1, 2), (0, 2, 3, 1), (1, 0, 2, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_rms_norm_keeps_channels_last(dtype: str, dims: tuple[int, ...]) -> None:
+    def program(m: Any) -> Any:
+        x = m.arange(120.0).reshape(2, 3, 4, 5).permute(dims).to(getattr(m, dtype))
+        y = m.nn.functional.rms_norm(x, x.shape[-1:], m.full(x.shape[-1:], 2.0, dtype=x.dtype))
+        return y.stride(), [round(v, 2) for v in y.float().reshape(-1).tolist()]
+
+    same(program)
+
+
+def test_logaddexp_of_far_complex_numbers() -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([69.0 + 0j, 1e30 + 0j], requires_grad=True)
+        m.logaddexp(x, x.flip(0)).real.sum().backward()
+        return x.grad.tolist()
+
+    same(program)
+
+
+def test_layouts_beside_conjugates() -> None:
+    def program(m: Any) -> Any:
+        x = m.ones(1, 33, 1, 5, dtype=m.complex64).permute(3, 0, 1, 2)
+        negated = m.ones(3, 4, dtype=m.complex64).conj().imag
+        scattered = m.slice_scatter(negated, m.ones(2, 4), 0, 1)
+        return (x + x.adjoint().expand(5, 3, -1, 33)).stride(), scattered.stride(), scattered.is_neg()
+
+    same(program)

@@ -141,12 +141,12 @@ def logaddexp(x, y):
 
 @gradient(logaddexp, "self")
 def logaddexp_gradient(grad, self, other):
-    return grad / s.conjugate(1 + s.exp(other - self))
+    return grad / s.conjugate(s.exp(other - self) + 1)
 
 
 @gradient(logaddexp, "other")
 def logaddexp_other_gradient(grad, self, other):
-    return grad / s.conjugate(1 + s.exp(self - other))
+    return grad / s.conjugate(s.exp(self - other) + 1)
 
 
 @pointwise(

@@ -347,7 +347,9 @@ class Interpreter:
             return sizes, None
         if all([v.is_plain for v in operands]) and not any([type(n) is int and n < 2 for n in sizes]):
             return sizes, None
-        return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in operands])
+        codes = (o.types or {}).get("in", ("T",) * len(operands))
+        shown = [v for v, c in zip(operands, codes, strict=True) if v.number is None or c not in ("checked", "number")]
+        return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in shown])
 
     def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
         x = arguments["self"]

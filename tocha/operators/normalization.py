@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, product, refuse_dtype
+from tocha.operators.rules import Out, cat_strides, product, refuse_dtype
 
 
 @rule
@@ -202,7 +202,8 @@ def _fused_rms_norm(self, normalized_shape, weight, eps):
         refuse_dtype("rms_norm", self.dtype)
     rows = self.ndim - len(normalized_shape)
     kept = [*self.shape[:rows], *([1] * len(normalized_shape))]
-    return Out(self.shape, self.dtype), Out(kept, dt.float64 if self.dtype == dt.float64 else dt.float32)
+    scales = Out(kept, dt.float64 if self.dtype == dt.float64 else dt.float32)
+    return Out(self.shape, self.dtype, strides=cat_strides(self.shape, [self])), scales
 
 
 @gradient(_fused_rms_norm, "self", "weight")

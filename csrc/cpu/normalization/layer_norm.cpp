@@ -143,10 +143,12 @@ void native_layer_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd
 void _fused_rms_norm(const Tensor& out, const Tensor& rstd, const Tensor& self, IntsView normalized_shape,
                      const Tensor& weight, std::optional<double> eps) {
   int64_t n = product(normalized_shape);
+  Tensor rows = out.is_contiguous() ? out : empty(out.sizes(), out.dtype(), out.device());
   if (self.dtype() == DType::Float64)
-    rms_norm_as<double>(out, rstd, self, n, weight, eps);
+    rms_norm_as<double>(rows, rstd, self, n, weight, eps);
   else
-    rms_norm_as<float>(out, rstd, self, n, weight, eps);
+    rms_norm_as<float>(rows, rstd, self, n, weight, eps);
+  if (!rows.is(out)) cpu::copy(out, rows);
 }
 
 void native_group_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self,

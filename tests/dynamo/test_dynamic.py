@@ -201,3 +201,16 @@ def test_division_by_a_symbol_that_is_zero():
     compiled = tocha.compile(caught, backend="eager")
     for a, b in ((5, 3), (6, 4), (7, 0), (8, 2)):
         assert compiled(tocha.ones(1), a, b).tolist() == caught(tocha.ones(1), a, b).tolist()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("function", [lambda x: x * 2, lambda x: x if x.grad is None else x + x.grad])
+def test_inputs_that_have_gradients(function, dynamic):
+    compiled = tocha.compile(function, backend="aot_eager", dynamic=dynamic)
+    for n in (3, 3, 5, 4):
+        x = tocha.randn(n, 4, requires_grad=True)
+        (x * 3).sum().backward()
+        tocha.testing.assert_close(compiled(x), function(x))
+    x.grad = tocha.randn(4, 4).t()
+    tocha.testing.assert_close(compiled(x), function(x))
+    assert x.grad.stride() == (1, 4)

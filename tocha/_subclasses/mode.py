@@ -103,7 +103,7 @@ class FakeTensorConverter:
             f.base, f.memory = base._facts, base._facts.memory
         with unrecorded():
             fake = new(mode, f, base)
-        return self.with_autograd(mode, t, fake, env)
+        return self.with_autograd(mode, t, fake, env, source, wishes)
 
     def facts(self, t: Tensor, env: Any, source: Any, wishes: Any) -> Facts:
         sizes, strides, offset = tuple(t.shape), t.stride(), t.storage_offset()
@@ -118,7 +118,9 @@ class FakeTensorConverter:
         shown = unless_plain(sizes, strides)
         return Facts(sizes, dtype_facts(t.dtype), device, shown, offset, memory, t.is_conj(), t.is_neg())
 
-    def with_autograd(self, mode: FakeTensorMode, t: Tensor, fake: FakeTensor, env: Any) -> FakeTensor:
+    def with_autograd(
+        self, mode: FakeTensorMode, t: Tensor, fake: FakeTensor, env: Any, source: Any, wishes: Any
+    ) -> FakeTensor:
         for mark in ("_is_param", "_is_buffer"):
             if getattr(t, mark, False):
                 setattr(fake, mark, True)
@@ -132,7 +134,9 @@ class FakeTensorConverter:
                 fake = invoke("clone", fake) if fake._base is None else invoke("view_as", fake, fake)
                 _C._set_grad_enabled(before)
         if t.is_leaf and t.grad is not None:
-            fake.grad = self.from_real_tensor(mode, t.grad, shape_env=env)
+            fake.grad = self.from_real_tensor(
+                mode, t.grad, shape_env=env, source=(source, "grad"), symbolic_context=wishes
+            )
         return fake
 
 

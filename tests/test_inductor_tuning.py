@@ -56,18 +56,19 @@ SHAPES = [(1, 5, 7), (2, 3, 4), (4, 1000, 64), (17, 33, 70), (130, 97, 520), (12
 def test_every_way_gives_the_product(m, n, k, dtype):
     a, b, bias = randn(m, k).to(dtype), randn(n, k, seed=1).to(dtype).t(), randn(n, seed=2).to(dtype)
     want = (a.double() @ b.double() + bias.double()).to(dtype)
-    for engine in (tuning.ANY, tuning.TILES, tuning.BLAS):
+    ways = [(tuning.ANY, tuning.USUAL), (tuning.BLAS, tuning.USUAL)]
+    for engine, tiling in [*ways, *((tuning.TILES, t) for t in (tuning.USUAL, *tuning.TILINGS, (1, 1)))]:
         for packed in {None, _C._pack_right(b)}:
             c = tocha.full((m, n), float("nan"), dtype=dtype)
-            _C._multiply(c, a, b, bias, packed, engine)
+            _C._multiply(c, a, b, bias, packed, engine, *tiling)
             assert_close(c, want, rtol=2e-5 if dtype in (tocha.float32, tocha.float64) else 2e-2, atol=2e-4 if dtype is tocha.float32 else 2e-2)  # fmt: skip
 
 
 def test_matrices_that_do_not_fit_are_refused():
     with pytest.raises(RuntimeError, match="do not fit"):
-        _C._multiply(tocha.empty(2, 2), tocha.empty(2, 3), tocha.empty(2, 2), None, None, 0)
+        _C._multiply(tocha.empty(2, 2), tocha.empty(2, 3), tocha.empty(2, 2), None, None, 0, 0, 0)
     with pytest.raises(TypeError, match="takes tensors"):
-        _C._multiply(1, 2, 3, None, None, 0)
+        _C._multiply(1, 2, 3, None, None, 0, 0, 0)
 
 
 def test_constant_weights_of_few_rows_are_packed(made):
@@ -130,6 +131,24 @@ def test_constant_operands_have_more_ways(told):
         f = tocha.compile(model, options={"freezing": True, "max_autotune_gemm": True})
         assert_close(f(x), model(x))
     assert {"any, b rows", "tiles, b packed"} <= set(told[0].seconds)
+
+
+def test_tilings_that_cut_a_product_in_another_way_are_measured(told, made, monkeypatch):
+    x, w = randn(240, 600), randn(600, 64, seed=1)
+    with tocha.no_grad():
+        f = tocha.compile(lambda x, w: x @ w, options={"max_autotune_gemm": True})
+        assert_close(f(x, w), x @ w, rtol=1e-4, atol=1e-4)
+        tiled = {way for way in told[0].seconds if way.startswith("tiles of")}
+        assert tiled == {"tiles of 56 x 512", "tiles of 224 x 512", "tiles of 112 x 256", "tiles of 224 x 256", "tiles of 448 x 128"}  # fmt: skip
+        wanted = tuning.Way(tuning.TILES, tiling=(224, 256))
+        monkeypatch.setattr(tuning, "measured", lambda p, constant: {tuning.Way(): 1.0, wanted: 0.1})
+        for _ in range(2):  # the second is told by the disk
+            tocha.compiler.reset()
+            with config.patch(fx_graph_cache=False):
+                g = tocha.compile(lambda x, w: x @ w + 1, options={"max_autotune_gemm": True})
+                assert_close(g(x[1:], w), x[1:] @ w + 1, rtol=1e-4, atol=1e-4)
+            (p,) = (i for i in made[-1].items if isinstance(i, Product))
+            assert (p.engine, p.tiling) == (tuning.TILES, (224, 256))
 
 
 @pytest.mark.parametrize("layout", [tuning.ROWS, tuning.PACKED])

@@ -11,7 +11,7 @@ namespace tocha::python {
 void run_product(const tocha_product& p) {
   constexpr int64_t kMultipliesPerElement = 16;  // how much cheaper one is than an elementwise step
   ReleaseGil unlocked(p.batch * p.m * p.n * std::max<int64_t>(p.k, 1) / kMultipliesPerElement);
-  const cpu::GemmOptions options{{p.done, p.context}, static_cast<cpu::Engine>(p.engine), p.packed};
+  const cpu::GemmOptions options{{p.done, p.context}, static_cast<cpu::Engine>(p.engine), p.packed, {p.block_rows, p.block_depth}};
   auto matrix = [](const tocha_matrices& m) { return cpu::MatrixRef{m.data, m.row, m.column}; };
   const auto dtype = static_cast<DType>(p.dtype);
   if (p.batch == 1) {
@@ -56,13 +56,15 @@ PyObject* product_prefers_blas(PyObject*, PyObject* args) {
   });
 }
 
-// _multiply(c, a, b, bias or None, packed or None, engine): a product of matrices or batches of them as programs run
-// it.
+// _multiply(c, a, b, bias or None, packed or None, engine, block_rows, block_depth): a product of matrices or batches
+// of them as programs run it.
 PyObject* multiply(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject* objects[5];
     int engine;
-    if (!PyArg_ParseTuple(args, "OOOOOi", &objects[0], &objects[1], &objects[2], &objects[3], &objects[4], &engine))
+    long long rows, depth;
+    if (!PyArg_ParseTuple(args, "OOOOOiLL", &objects[0], &objects[1], &objects[2], &objects[3], &objects[4], &engine,
+                          &rows, &depth))
       throw PythonError();
     Tensor t[5];
     for (size_t i = 0; i < 5; ++i) {
@@ -89,6 +91,8 @@ PyObject* multiply(PyObject*, PyObject* args) {
                           t[3] ? t[3].bytes() : nullptr,
                           t[4] ? t[4].bytes() : nullptr,
                           engine,
+                          rows,
+                          depth,
                           nullptr,
                           nullptr};
     run_product(p);

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,8 @@ log = logging.getLogger("tocha._inductor.tuning")
 CHOICES = Folder("tuning", ".json")
 ANY, TILES, BLAS = 0, 1, 2  # engines, see tocha_product in csrc/cpu/engine/program_api.h
 GIVEN, ROWS, PACKED = "given", "rows", "packed"  # layouts of a constant operand: as it is, row by row, in panels
+USUAL = (0, 0)  # rows and depth of the blocks in which the library's own kernels multiply: 112 and 512
+TILINGS = ((56, 512), (224, 512), (112, 256), (224, 256), (448, 128))
 ROUNDS, SECONDS = 7, 0.02  # measurements of each way, and how long each takes at most
 CLOSE = 1.03  # the way of eager is left only for one that is faster than this
 MOST_PACKED_ROWS = 8  # on processors where BLAS multiplies greater matrices
@@ -38,9 +40,13 @@ class Way:
 
     engine: int = ANY
     layout: str = GIVEN
+    tiling: tuple[int, int] = USUAL
 
     def __str__(self) -> str:
-        return f"{('any', 'tiles', 'blas')[self.engine]}{'' if self.layout == GIVEN else f', b {self.layout}'}"
+        words = [("any", "tiles", "blas")[self.engine]]
+        if self.tiling != USUAL:
+            words[0] += " of {} x {}".format(*self.tiling)
+        return ", ".join(words if self.layout == GIVEN else [*words, f"b {self.layout}"])
 
 
 def choose_ways(program: Program, items: Sequence[Item], frozen: bool) -> None:
@@ -109,15 +115,22 @@ def usual(p: Product, constant: _C.Tensor | None) -> Way:
 def ways(p: Product, constant: _C.Tensor | None) -> list[Way]:
     found = [Way()]
     if p.result.dtype in (dt.float32, dt.float64):
-        found += [Way(TILES), Way(BLAS)]
+        found += [Way(BLAS), *in_tiles(p, GIVEN)]
     if constant is not None:
         found += [Way(ANY, ROWS)] if constant.stride(1) != 1 else []
-        found += [Way(TILES, PACKED)] if p.result.dtype is not dt.float64 else []
+        found += in_tiles(p, PACKED) if p.result.dtype is not dt.float64 else []
     return found
 
 
+def in_tiles(p: Product, layout: str) -> list[Way]:
+    """The library's own kernels: in the usual blocks, and in others that cut the product in another way."""
+    rows, depth = p.result.sizes[-2], p.tensors[0].sizes[-1]
+    cuts = {(-(rows // -r), -(depth // -d)): Way(TILES, layout, (r, d)) for r, d in TILINGS}
+    return list((cuts | {(-(rows // -112), -(depth // -512)): Way(TILES, layout)}).values())
+
+
 def apply(program: Program, p: Product, way: Way, constant: _C.Tensor | None, made: dict[tuple, Buffer]) -> None:
-    p.engine = way.engine
+    p.engine, p.tiling = way.engine, way.tiling
     if way.layout == GIVEN or constant is None:
         return
     b = p.tensors[1]
@@ -151,12 +164,12 @@ def tuned(p: Product, constant: _C.Tensor | None) -> Way:
     known = CHOICES.read(parts)
     if known is not None:
         found = json.loads(known)
-        way = Way(found["engine"], found["layout"])
+        way = Way(found["engine"], found["layout"], tuple(found["tiling"]))
         events.tell(events.ProductTuned(parts["product"], str(way), {}))
         return way
     times = measured(p, constant)
     way = min(times, key=lambda w: times[w] * (1 if w == Way() else CLOSE))
-    CHOICES.write(parts, json.dumps({"engine": way.engine, "layout": way.layout}).encode())
+    CHOICES.write(parts, json.dumps(asdict(way)).encode())
     events.tell(events.ProductTuned(parts["product"], str(way), {str(w): t for w, t in times.items()}))
     log.info("[autotune] %s: %s", parts["product"], way)
     return way
@@ -186,7 +199,7 @@ def measured(p: Product, constant: _C.Tensor | None) -> dict[Way, float]:
     for way in ways(p, constant):
         right = b if way.layout != ROWS else b.contiguous()
         packed = _C._pack_right(b) if way.layout == PACKED else None
-        given = (c, a, right, bias[0] if bias else None, packed, way.engine)
+        given = (c, a, right, bias[0] if bias else None, packed, way.engine, *way.tiling)
         runs[way] = partial(_C._multiply, *given)
     counts = {way: max(1, int(SECONDS / ROUNDS / seconds(run, 1))) for way, run in runs.items()}
     times = {way: [seconds(run, counts[way])] for way, run in runs.items()}

@@ -237,7 +237,7 @@ class ProgramWriter:
         return [
             self.dtype(c), self.index(c.sizes[0]) if len(c.sizes) == 3 else "1",
             *(self.index(n) for n in (c.sizes[-2], c.sizes[-1], a.sizes[-1])), *map(self.matrices, (a, b, c)),
-            self.address(bias[0]) if bias else "nullptr", self.pointer(p.packed) if p.packed is not None else "nullptr", str(p.engine),
+            self.address(bias[0]) if bias else "nullptr", self.pointer(p.packed) if p.packed is not None else "nullptr", str(p.engine), *map(str, p.tiling),
         ]  # fmt: skip
 
     def convolution(self, c: Convolution, temporaries: list[str]) -> list[str]:

@@ -204,6 +204,7 @@ class Product(Followed):
     """A product of matrices, or of batches of them, as a call on memory. Its tensors are a, b, and a row that is added to all, if there is one."""
 
     engine: int = 0  # see tocha_product in csrc/cpu/engine/program_api.h
+    tiling: tuple[int, int] = (0, 0)  # rows and depth of its blocks
 
     @property
     def row_dims(self) -> int:

@@ -19,6 +19,7 @@ struct tocha_product {
   const void* bias;
   const void* packed;  // b as the library's own kernels read it, or null
   int64_t engine;      // 0: any, 1: the library's own kernels, 2: BLAS
+  int64_t block_rows, block_depth;  // blocks of the library's own kernels, or 0
   // Called on rows [begin, end) of c as they are finished, those of a batch numbered through; or null.
   void (*done)(void* context, int64_t begin, int64_t end);
   void* context;
@@ -76,4 +77,4 @@ typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** i
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 6;
+constexpr int64_t kTochaApiVersion = 7;

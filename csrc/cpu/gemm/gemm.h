@@ -37,10 +37,16 @@ struct RowsDone {
 // Which kernels multiply. A product that one of them cannot serve is computed as if nothing had been said.
 enum class Engine { any, tiles, blas };
 
+// Blocks in which our own kernels multiply: rows of a that a task takes, and how deep it goes at once. 0 is as usual.
+struct GemmBlocks {
+  int64_t rows = 0, depth = 0;
+};
+
 struct GemmOptions {
   RowsDone done;
   Engine engine = Engine::any;
   const void* packed_b = nullptr;  // b as pack_right() lays it out, or null
+  GemmBlocks blocks;
 };
 
 // Whether a product of float32 or float64 matrices is left to BLAS.

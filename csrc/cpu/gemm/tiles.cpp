@@ -54,6 +54,8 @@ class Multiplication {
     a_direct_ = stored_as_computed && a_reads_well();
     b_direct_ = stored_as_computed && !p.options.packed_b && b_reads_well();
     c_direct_ = itemsize(p.c_dtype) == sizeof(T) && p.c.col_stride == 1;
+    if (p.options.blocks.rows > 0) block_rows_ = p.options.blocks.rows;
+    if (p.options.blocks.depth > 0) block_k_ = p.options.blocks.depth;
   }
 
   bool run() {
@@ -109,7 +111,7 @@ class Multiplication {
       if (const Grid grid = apart(s); grid.tasks() > 1) return run_apart(s, grid);
     }
     if (!prepare_b(s)) return false;
-    const Grid grid = choose_grid(s.m, s.n, s.m * s.n * s.k, tiles_.mr, tiles_.nr, kBlockRows);
+    const Grid grid = choose_grid(s.m, s.n, s.m * s.n * s.k, tiles_.mr, tiles_.nr, block_rows_);
     RowTracker rows(p_, is_last(s), grid.row_blocks, grid.col_blocks);
     std::atomic<bool> ok{true};
     parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
@@ -144,7 +146,7 @@ class Multiplication {
 
   bool run_apart(const Slab& s, Grid grid) {
     std::atomic<bool> ok{true};
-    const int64_t most_blocks = ceil_div(ceil_div(s.m, grid.row_blocks), kBlockRows);
+    const int64_t most_blocks = ceil_div(ceil_div(s.m, grid.row_blocks), block_rows_);
     RowTracker rows(p_, is_last(s), grid.row_blocks * most_blocks, grid.col_blocks);
     const int64_t nr = tiles_.nr, panels = ceil_div(s.n, nr);
     parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
@@ -157,7 +159,7 @@ class Multiplication {
         part.n0 += col;
         part.n = std::min(s.n, (col_part + 1) * panels / grid.col_blocks * nr) - col;
         part.acc += row * s.acc_row + col;
-        const Grid blocks{ceil_div(part.m, kBlockRows), 1};
+        const Grid blocks{ceil_div(part.m, block_rows_), 1};
         bool done = prepare_b(part);
         for (int64_t block = 0; done && block < blocks.row_blocks; ++block) {
           done = run_task(part, blocks, block);
@@ -239,7 +241,7 @@ class Multiplication {
     job.c = s.acc + row * s.acc_row + col;
     job.c_row = s.acc_row;
 
-    const int64_t steps = ceil_div(s.k, kBlockK);
+    const int64_t steps = ceil_div(s.k, block_k_);
     T* packed = nullptr;
     if (!a_direct_) {
       packed = static_cast<T*>(work_buffer(Purpose::packed_a, (rows * ceil_div(s.k, steps) + kPackSlack) * size()));
@@ -270,6 +272,7 @@ class Multiplication {
   const TileKernels<T>& tiles_;
   const PackKernels<T>& packing_;
   bool a_direct_, b_direct_, c_direct_;
+  int64_t block_rows_ = kBlockRows, block_k_ = kBlockK;
 };
 
 // Whether to compute the transposed product: c is written by columns, or b would have to be

@@ -11,7 +11,8 @@ namespace tocha::python {
 void run_product(const tocha_product& p) {
   constexpr int64_t kMultipliesPerElement = 16;  // how much cheaper one is than an elementwise step
   ReleaseGil unlocked(p.batch * p.m * p.n * std::max<int64_t>(p.k, 1) / kMultipliesPerElement);
-  const cpu::GemmOptions options{{p.done, p.context}, static_cast<cpu::Engine>(p.engine), p.packed, {p.block_rows, p.block_depth}};
+  const cpu::GemmOptions options{
+      {p.done, p.context}, static_cast<cpu::Engine>(p.engine), p.packed, {p.block_rows, p.block_depth}};
   auto matrix = [](const tocha_matrices& m) { return cpu::MatrixRef{m.data, m.row, m.column}; };
   const auto dtype = static_cast<DType>(p.dtype);
   if (p.batch == 1) {

@@ -17,8 +17,8 @@ struct tocha_product {
   int64_t dtype, batch, m, n, k;
   tocha_matrices a, b, c;
   const void* bias;
-  const void* packed;  // b as the library's own kernels read it, or null
-  int64_t engine;      // 0: any, 1: the library's own kernels, 2: BLAS
+  const void* packed;               // b as the library's own kernels read it, or null
+  int64_t engine;                   // 0: any, 1: the library's own kernels, 2: BLAS
   int64_t block_rows, block_depth;  // blocks of the library's own kernels, or 0
   // Called on rows [begin, end) of c as they are finished, those of a batch numbered through; or null.
   void (*done)(void* context, int64_t begin, int64_t end);

@@ -360,6 +360,23 @@ def power_less_two_gradient(grad, self):
     return grad * s.conjugate(-2 * inverse * inverse * inverse)
 
 
+@pointwise(
+    "_power_three(Tensor self) -> Tensor",
+    dtypes=(*NUMERIC, *UNSIGNED, *COMPLEX, *COMPLEX32),
+    variants="function",
+    tags=STORED,
+)
+def power_three(x):
+    """self to the power of 3: two products, each rounded."""
+    square = s.cast(s.compute(x) * s.compute(x), x.dtype)
+    return s.compute(square) * s.compute(x)
+
+
+@gradient(power_three, "self")
+def power_three_gradient(grad, self):
+    return grad * s.conjugate(3 * (self * self))
+
+
 MOST_WHOLE = 15  # the greatest exponent that is made of squares
 
 
@@ -436,7 +453,7 @@ def pow(self, exponent):
             if p == 2:
                 return op.mul(self, self)
             if p == 3:
-                return op.mul(op.mul(self, self), self)
+                return op._power_three(self)
             if p == 0.5 and not is_integral(result):
                 return op._power_half(self)
             if p == -1 and not is_integral(result):

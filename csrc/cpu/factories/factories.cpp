@@ -6,6 +6,7 @@
 #include "core/parallel.h"
 #include "core/zero.h"
 #include "cpu/engine/elementwise.h"
+#include "cpu/factories/kernels.h"
 #include "dispatch/native.h"
 
 namespace tocha::native {
@@ -51,6 +52,13 @@ T narrowed(double v) {
 }
 template <class T>
 constexpr bool is_full_float = std::is_same_v<T, float> || std::is_same_v<T, double>;
+template <class T>
+double real(T v) {
+  if constexpr (std::is_integral_v<T> || is_full_float<T>)
+    return static_cast<double>(v);
+  else
+    return static_cast<double>(static_cast<float>(v));
+}
 
 // A bound of a sequence as an element; one that the dtype cannot hold is an error.
 template <class T>
@@ -135,42 +143,19 @@ void count_up(const char* op, const Tensor& out, const Scalar& start, const Scal
   });
 }
 
-// Evenly spaced from both ends, so that each end is met exactly. Half types are rounded after every operation; integers
-// take the truncated ends, and truncate what lies between.
+// Evenly spaced from both ends; integers take the truncated ends.
 template <class T>
 void space_reals(const Tensor& out, T first, T last) {
-  int64_t n = out.numel(), half = n / 2;
-  if constexpr (std::is_integral_v<T> || is_full_float<T>) {
-    using Acc = std::conditional_t<std::is_integral_v<T>, double, T>;
-    Acc a = static_cast<Acc>(first), b = static_cast<Acc>(last), step = (b - a) / static_cast<Acc>(n - 1);
-    generate<T>(out, [=](int64_t i) {
-      Acc v = i < half ? std::fma(step, static_cast<Acc>(i), a) : std::fma(-step, static_cast<Acc>(n - 1 - i), b);
-      if constexpr (std::is_integral_v<T>)
-        return static_cast<T>(static_cast<int64_t>(v));
-      else
-        return v;
-    });
-  } else {
-    auto r = [](float v) { return static_cast<float>(T(v)); };
-    float a = static_cast<float>(first), b = static_cast<float>(last);
-    float step = r(r(b - a) / r(static_cast<float>(n - 1)));
-    generate<T>(out, [=](int64_t i) {
-      float k = static_cast<float>(i < half ? i : n - 1 - i);
-      return T(i < half ? a + r(step * r(k)) : b - r(step * r(k)));
-    });
-  }
+  const cpu::Spacing spacing{out.numel(), real(first), real(last)};
+  ReleaseGil unlocked(spacing.n);
+  parallel_for(spacing.n, kGrain,
+               [&](int64_t b, int64_t e) { cpu::sequence_kernels().space(out.dtype(), out.data<T>(), b, e, spacing); });
 }
 
 // base to two or more powers that are evenly spaced. The distance of the ends is rounded to T, all else is double.
 template <class T>
 void space_powers(const Tensor& out, T first, T last, double base) {
   int64_t n = out.numel(), half = n / 2;
-  auto real = [](T v) {
-    if constexpr (std::is_integral_v<T> || is_full_float<T>)
-      return static_cast<double>(v);
-    else
-      return static_cast<double>(static_cast<float>(v));
-  };
   double a = real(first), b = real(last), range = b - a;
   if constexpr (!std::is_integral_v<T>) range = real(narrowed<T>(range));
   double step = range / static_cast<double>(n - 1);

@@ -92,6 +92,32 @@ def test_max_pool_takes_the_first_of_equals_and_keeps_nan():
     assert (y == -float("inf")).all()
 
 
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.bfloat16, tocha.float16])
+@pytest.mark.parametrize("size", [1, 6, 33, 200])
+def test_maxima_of_signals_are_the_same_with_and_without_their_places(size, dtype):
+    rng = np.random.default_rng(size)
+    x = tocha.tensor(rng.integers(-3, 3, (2, 3, size)) * rng.choice([1.0, -1.0], (2, 3, size)), dtype=dtype)
+    x[0, 1] = tocha.where(tocha.tensor(rng.random(size)) < 0.1, float("nan"), x[0, 1])
+    x[1, 2] = -float("inf")
+    turned = x.transpose(0, 2).contiguous().transpose(0, 2)
+    for kernel, stride, padding, dilation, ceil in [
+        *CASES,
+        (2, 2, 1, 1, False),
+        (5, 1, 2, 1, False),
+        (1, 3, 0, 1, True),
+    ]:
+        if output_size(size, kernel, stride, padding, dilation, ceil) < 1:
+            continue
+        call = (kernel, stride, padding, dilation, ceil)
+        wanted, _ = F.max_pool1d(x, *call, return_indices=True)
+        for given in (x, turned, x[0], x.requires_grad_()):
+            got = F.max_pool1d(given, *call).detach()
+            expected = wanted.detach()[0] if given.ndim == 2 else wanted.detach()
+            assert tocha.equal(got.isnan(), expected.isnan()) and tocha.equal(got.nan_to_num(), expected.nan_to_num())
+            assert tocha.equal(got.signbit(), expected.signbit())  # of equal zeros the first
+        x.requires_grad_(False)
+
+
 @pytest.mark.parametrize("dtype", [tocha.uint8, tocha.int8, tocha.int32, tocha.int64])
 def test_max_pool_of_integers(dtype):
     x = tocha.tensor(np.random.default_rng(0).integers(0, 100, (1, 2, 6, 6)), dtype=dtype)

@@ -9,7 +9,16 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.operators.pooling_checks import check_picture, check_windows, is_adaptive_max, per_dim, refuse_output
 from tocha.operators.record import NUMERIC, composite, gradient, native, op, rule
-from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product, refuse_dtype
+from tocha.operators.rules import (
+    Out,
+    asked,
+    cat_strides,
+    computes,
+    contiguous_strides,
+    is_integral,
+    product,
+    refuse_dtype,
+)
 
 # -- sizes -------------------------------------------------------------------------------------------
 
@@ -98,6 +107,15 @@ def _max_windows(self, sizes, kernel, stride, padding, dilation):
     shape = [*self.shape[: self.ndim - len(sizes)], *sizes]
     strides = picture_strides(self, shape, len(sizes))
     return Out(shape, self.dtype, strides=strides), Out(shape, dt.int64, strides=strides)
+
+
+@native(
+    "_max_lines(Tensor self, int size, int kernel, int stride, int padding, int dilation) -> Tensor",
+    variants="",
+)
+def _max_lines(self, size, kernel, stride, padding, dilation):
+    """The largest of each window of a signal, without its place, as a picture of height one."""
+    return Out([*self.shape[: self.ndim - 1], 1, size], self.dtype)
 
 
 @native(
@@ -236,6 +254,20 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     return to_places(grad_output, self, indices, 2)
 
 
+@rule
+def signal_windows(
+    self: "Tensor", kernel_size: "int[]", stride: "int[]?", padding: "int[]", dilation: "int[]", ceil_mode: "bool"
+) -> "int[]":
+    """How many windows a signal has, and their kernel, stride, padding and dilation; refuses in max_pool1d's name."""
+    check_pooled_dtype(self, False, "max_pool1d")
+    kernel = per_dim(kernel_size, 1, "kernel_size", "max_pool1d")
+    step = stride_or_kernel(stride, kernel, "max_pool1d")
+    pad = per_dim(padding, 1, "padding", "max_pool1d")
+    spread = per_dim(dilation, 1, "dilation", "max_pool1d")
+    sizes = pooled_sizes(self, kernel, step, pad, spread, ceil_mode, "max_pool1d")
+    return [sizes[0], kernel[0], step[0], pad[0], spread[0]]
+
+
 @composite(
     "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     variants="function",
@@ -246,14 +278,9 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
 )
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal, and its place."""
-    check_pooled_dtype(self, False, "max_pool1d")
-    kernel = per_dim(kernel_size, 1, "kernel_size", "max_pool1d")
-    step = stride_or_kernel(stride, kernel, "max_pool1d")
-    pad = per_dim(padding, 1, "padding", "max_pool1d")
-    spread = per_dim(dilation, 1, "dilation", "max_pool1d")
-    pooled_sizes(self, kernel, step, pad, spread, ceil_mode, "max_pool1d")  # refuses in its own name
+    w = signal_windows(self, kernel_size, stride, padding, dilation, ceil_mode)
     out, places = op.nn_max_pool2d_with_indices(
-        self.unsqueeze(-2), [1, kernel[0]], [1, step[0]], [0, pad[0]], [1, spread[0]], ceil_mode
+        self.unsqueeze(-2), [1, w[1]], [1, w[2]], [0, w[3]], [1, w[4]], ceil_mode
     )
     return out.squeeze(-2), places.squeeze(-2)
 
@@ -268,6 +295,9 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
 )
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal."""
+    if computes(self) and not asked(self) and self.is_contiguous():
+        w = signal_windows(self, kernel_size, stride, padding, dilation, ceil_mode)
+        return op._max_lines(self, w[0], w[1], w[2], w[3], w[4]).squeeze(-2)
     return op.max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct Windows {
 
   // The places that whole windows span, padding included.
   int64_t span() const { return (out - 1) * stride + (width - 1) * step + 1; }
+  // Elements of a padded row of the input.
+  int64_t row() const { return stride ? std::max(padding + in, span()) : in; }
+  // The same with room for whole vectors at every stride.
+  int64_t max_row() const { return row() + 16 * std::max<int64_t>(stride, 1); }
 };
 
 struct Pool {
@@ -30,10 +35,6 @@ struct Pool {
   int64_t divisor = 0;  // instead of the windows' own where not 0
   int64_t plane() const { return d.in * h.in * w.in; }
   int64_t places() const { return d.out * h.out * w.out; }
-  // Elements of a padded row of the input.
-  int64_t row() const { return w.stride ? std::max(w.padding + w.in, w.span()) : w.in; }
-  // The same with room for whole vectors at every stride.
-  int64_t max_row() const { return row() + 16 * std::max<int64_t>(w.stride, 1); }
   // One window that is the whole plane.
   bool whole() const { return places() == 1 && w.stride == 0; }
   int64_t divisor_of(int64_t od, int64_t oh) const { return divisor ? divisor : d.divisor[od] * h.divisor[oh]; }
@@ -43,10 +44,17 @@ struct Pool {
 template <class T>
 using PlaceIn = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
+// What maxima of nothing are.
+template <class T>
+constexpr T kLeast =
+    std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+
 template <class T>
 struct PoolLoops {
   // Maxima of a plane and their places. row and row_places: scratch for max_row() elements.
   void (*max_plane)(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<T>* row_places);
+  // Maxima alone, of windows along one line. row: scratch for max_row() elements, which are kLeast at first.
+  void (*max_line)(const T* x, T* y, const Windows& w, T* row);
   // One output pixel of all channels; x is the sample. places: scratch for `channels` elements.
   void (*max_pixel)(const T* x, T* y, int64_t* where, const Pool& p, const int64_t* at, int64_t channels,
                     int32_t* places);

@@ -104,7 +104,7 @@ void max_as(const Tensor& out, const Tensor& indices, const Tensor& self, const 
   const T* x = in.data<T>();
   T* y = values.data<T>();
   int64_t* where = places.data<int64_t>();
-  const int64_t from = p.plane(), to = p.places(), row = p.max_row();
+  const int64_t from = p.plane(), to = p.places(), row = p.w.max_row();
   if (last) {
     PictureSizes sizes{s.n, s.c, p.d.out, p.h.out, p.w.out};
     cpu::for_pixels(sizes, s.c * window_work(p), [&] {
@@ -123,6 +123,20 @@ void max_as(const Tensor& out, const Tensor& indices, const Tensor& self, const 
   }
   values.finish();
   places.finish();
+}
+
+template <class T>
+void max_lines_as(const Tensor& out, const Tensor& self, const Windows& w) {
+  Tensor in = cpu::arranged(self, DTypeOf<T>::value, false);
+  Arranged values(out, DTypeOf<T>::value, false);
+  const T* x = in.data<T>();
+  T* y = values.data<T>();
+  cpu::for_planes(out.numel() / w.out, w.in, [&] {
+    auto row = std::make_unique<T[]>(static_cast<size_t>(w.max_row()));
+    std::fill_n(row.get(), w.max_row(), cpu::kLeast<T>);
+    return [&, row = std::move(row)](int64_t i) { loops<T>().max_line(x + i * w.in, y + i * w.out, w, row.get()); };
+  });
+  values.finish();
 }
 
 // f(first plane, how many) for all planes, in parallel.
@@ -153,7 +167,7 @@ void average_as(const Tensor& out, const Tensor& self, const Pool& p, const Pict
     });
   } else {
     cpu::for_planes(s.n * s.c, from, [&] {
-      return [&, row = std::make_unique<T[]>(static_cast<size_t>(p.row()))](int64_t i) {
+      return [&, row = std::make_unique<T[]>(static_cast<size_t>(p.w.row()))](int64_t i) {
         loops<T>().average_plane(x + i * from, y + i * to, p, row.get());
       };
     });
@@ -182,7 +196,7 @@ void average_backward_as(const Tensor& out, const Tensor& grad, const Pool& p, c
     });
   } else {
     cpu::for_planes(s.n * s.c, to, [&] {
-      return [&, row = std::make_unique<T[]>(static_cast<size_t>(p.row() + p.w.out))](int64_t i) {
+      return [&, row = std::make_unique<T[]>(static_cast<size_t>(p.w.row() + p.w.out))](int64_t i) {
         std::fill_n(dx + i * to, to, T(0));
         loops<T>().average_plane_backward(g + i * from, dx + i * to, p, row.get());
       };
@@ -254,6 +268,15 @@ void _max_windows(const Tensor& out, const Tensor& indices, const Tensor& self, 
   const Pool p = windows(s, cpu::picture_sizes(out.sizes(), sizes.size()), kernel, stride, padding, dilation, false, 0);
   const bool last = cpu::channels_last(self, sizes.size()) && p.plane() < kMostPlaces;
   with_math(self.dtype(), [&](auto zero) { max_as<decltype(zero)>(out, indices, self, p, s, last); });
+}
+
+void _max_lines(const Tensor& out, const Tensor& self, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                int64_t dilation) {
+  if (out.numel() == 0) return;
+  Windows w;
+  w.in = self.size(self.dim() - 1), w.out = size, w.step = dilation, w.stride = stride, w.padding = padding,
+  w.width = kernel;
+  with_math(self.dtype(), [&](auto zero) { max_lines_as<decltype(zero)>(out, self, w); });
 }
 
 void _average_windows(const Tensor& out, const Tensor& self, IntsView sizes, IntsView kernel, IntsView stride,

@@ -14,9 +14,6 @@ namespace {
 
 template <class T>
 constexpr PlaceIn<T> kNowhere = std::numeric_limits<PlaceIn<T>>::max();
-template <class T>
-constexpr T kLeast =
-    std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
 
 // 0, 1, 2, ...
 template <class P>
@@ -167,8 +164,8 @@ template <class T>
 void max_plane(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<T>* row_places) {
   const bool regular = p.w.stride != 0 && p.plane() < kNowhere<T>;
   if (regular) {
-    std::fill_n(row, p.max_row(), kLeast<T>);
-    std::fill_n(row_places, p.max_row(), kNowhere<T>);
+    std::fill_n(row, p.w.max_row(), kLeast<T>);
+    std::fill_n(row_places, p.w.max_row(), kNowhere<T>);
   }
   for (int64_t od = 0; od < p.d.out; ++od) {
     for (int64_t oh = 0; oh < p.h.out; ++oh, y += p.w.out, where += p.w.out) {
@@ -180,6 +177,22 @@ void max_plane(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<
       if (plainly) max_row_plainly(x, y, where, p, od, oh);
     }
   }
+}
+
+// The first of the largest, and NaN if there is one; a window that sees nothing keeps the least.
+template <class T>
+void max_line(const T* x, T* y, const Windows& w, T* row) {
+  std::memcpy(row + w.padding, x, static_cast<size_t>(w.in) * sizeof(T));
+  with_stride(w.stride, [&](auto stride) {
+    for_vectors<T>(w.out, [&](int64_t first, int64_t lanes) {
+      rows::Vec<T> best = load_strided(row + first * stride(), stride());
+      for (int64_t k = 1; k < w.width; ++k) {
+        const rows::Vec<T> v = load_strided(row + first * stride() + k * w.step, stride());
+        best = (v > best) | (v != v) ? v : best;
+      }
+      store_lanes<T>(y + first, best, lanes);
+    });
+  });
 }
 
 template <class T>
@@ -275,7 +288,7 @@ void means_backward(const T* g, T* dx, int64_t planes, int64_t n, T divisor) {
 
 template <class T>
 void average_plane(const T* x, T* y, const Pool& p, T* row) {
-  for (int64_t i = 0; i < p.row(); ++i) row[i] = 0;
+  for (int64_t i = 0; i < p.w.row(); ++i) row[i] = 0;
   for (int64_t od = 0; od < p.d.out; ++od) {
     for (int64_t oh = 0; oh < p.h.out; ++oh, y += p.w.out) {
       T* columns = row + p.w.padding;
@@ -315,10 +328,10 @@ void spread_along(const T* values, const Windows& w, T* row) {
 
 template <class T>
 void average_plane_backward(const T* g, T* dx, const Pool& p, T* row) {
-  T* values = row + p.row();
+  T* values = row + p.w.row();
   for (int64_t od = 0; od < p.d.out; ++od) {
     for (int64_t oh = 0; oh < p.h.out; ++oh, g += p.w.out) {
-      for (int64_t i = 0; i < p.row(); ++i) row[i] = 0;
+      for (int64_t i = 0; i < p.w.row(); ++i) row[i] = 0;
       divide(g, values, p, od, oh);
       spread_along(values, p.w, row);
       for_rows(p, od, oh, [&](int64_t begin) { add(row + p.w.padding, dx + begin, p.w.in); });
@@ -341,6 +354,7 @@ void average_pixel_backward(const T* g, T* dx, const Pool& p, const int64_t* at,
 template <class T>
 constexpr PoolLoops<T> loops() {
   return {max_plane<T>,
+          max_line<T>,
           max_pixel<T>,
           means<T>,
           means_backward<T>,

@@ -115,6 +115,28 @@ template <class T>
 TOCHA_MATH T cos_fast(T x) {
   return sin_shifted(x, 1);
 }
+#if TOCHA_HAS_FMA
+// (tan r - r) / r^3 in z = r^2, a little beyond |r| <= pi/4.
+TOCHA_MATH float tan_tail(float z) {
+  return poly(z, 0x1.55556p-2f, 0x1.110d9ep-3f, 0x1.bad9dp-5f, 0x1.5cbfa8p-6f, 0x1.62d424p-7f, 0x1.94c41p-14f,
+              0x1.1ea2f6p-8f);
+}
+TOCHA_MATH float tan_fast(float x) {
+  // |x| = n pi/2 + r + low. Where r is small, first - r is rounded and says nothing of what r has lost.
+  auto [n, quadrant] = nearest(fabs(x), 0x1.45f306p-1f);
+  float first = nmadd(n, 0x1.921fb6p0f, fabs(x)), r = nmadd(n, -0x1.777a5cp-25f, first);
+  float lost = fabs(r) > 0x1p-8f ? nmadd(n, -0x1.777a5cp-25f, first - r) : 0.0f;
+  float low = nmadd(n, -0x1.ee59dap-50f, lost);
+  float z = r * r;
+  float tail = madd(r * z, tan_tail(z), madd(low, z, low));  // the slope is nearly 1 + z
+  float t = r + tail;
+  // -1 / t, and once more for what it and t have lost.
+  float q = -1.0f / t;
+  float rest = madd(q, (r - t) + tail, madd(q, t, 1.0f));
+  float y = (quadrant & 1) != 0 ? madd(q, rest, q) : t;
+  return flip_sign(y, bits_of(x) & FloatFormat<float>::kSign);
+}
+#else
 TOCHA_MATH float tan_fast(float x) {
   auto [r, quadrant] = reduce_trig_lite(fabs(x));
   double z = r * r;
@@ -126,6 +148,7 @@ TOCHA_MATH float tan_fast(float x) {
   float y = static_cast<float>(odd ? -c : s) / static_cast<float>(odd ? s : c);
   return flip_sign(y, bits_of(x) & FloatFormat<float>::kSign);
 }
+#endif
 TOCHA_MATH double tan_fast(double x) {
   auto a = reduce_trig(fabs(x));
   auto s = sin_pair(a), c = cos_pair(a);

@@ -427,9 +427,10 @@ def test_lobpcg(largest):
     np.testing.assert_allclose(n(got), want[::-1][:2] if largest else want[:2], rtol=1e-5)
 
 
-@pytest.mark.parametrize("n", [256, 301])
-@pytest.mark.parametrize("kind", ["random", "few distinct", "tridiagonal"])
-def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n, kind):
+@pytest.mark.parametrize("n", [49, 97, 256, 301])
+@pytest.mark.parametrize("kind", ["random", "few distinct", "tridiagonal", "graded", "clusters", "nearly split"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n, kind, dtype):
     rng = np.random.default_rng(n)
     a = rng.standard_normal((n, n))
     a = a + a.T
@@ -438,11 +439,23 @@ def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n
         a = thin @ thin.T + np.eye(n)
     elif kind == "tridiagonal":
         a = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+    elif kind == "graded":
+        sizes = 10.0 ** -np.linspace(0, 8, n)
+        a = a * sizes * sizes[:, None]
+    elif kind == "clusters":
+        around = np.repeat(np.arange(n // 8 + 1), 8)[:n] + 1e-6 * rng.standard_normal(n)
+        q = np.linalg.qr(a)[0]
+        a = (q * around) @ q.T
+    elif kind == "nearly split":  # Wilkinson's matrices, held together by little
+        steps = np.ones(n - 1)
+        steps[20::21] = 1e-7
+        a = np.diag(np.abs(np.arange(n) % 21 - 10.0)) + np.diag(steps, 1) + np.diag(steps, -1)
+    a = ((a + a.T) / 2).astype(dtype)
     for uplo in "LU":
-        values, vectors = (t.numpy() for t in tocha.linalg.eigh(tocha.tensor(a), UPLO=uplo))
-        scale = np.abs(a).max() * n * np.finfo(a.dtype).eps
-        assert np.abs(a @ vectors - vectors * values).max() < scale
-        assert np.abs(vectors.T @ vectors - np.eye(n)).max() < n * np.finfo(a.dtype).eps
+        values, vectors = (t.double().numpy() for t in tocha.linalg.eigh(tocha.tensor(a), UPLO=uplo))
+        scale = np.abs(a).max() * n * np.finfo(dtype).eps
+        assert np.abs(a.astype("float64") @ vectors - vectors * values).max() < scale
+        assert np.abs(vectors.T @ vectors - np.eye(n)).max() < n * np.finfo(dtype).eps
         assert (np.diff(values) >= 0).all()
 
 

@@ -1,6 +1,6 @@
 // Eigenvalues and vectors of real symmetric tridiagonal matrices by divide and conquer, on all threads: halves are
-// solved apart, and a rank-one update joins them (Cuppen; Gu and Eisenstat). LAPACK solves the leaves and the secular
-// equations; the updates of vectors are our own matrix products. Used by spectra.cpp.
+// solved apart, and a rank-one update joins them (Cuppen; Gu and Eisenstat). LAPACK solves the leaves and finds what
+// an update leaves alone; secular equations and the updates of vectors are our own. Used by spectra.cpp.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "cpu/gemm/gemm.h"
 #include "cpu/lapack/batch.h"
+#include "cpu/lapack/secular_kernels.h"
 
 extern "C" {
 #define TOCHA_LAED(S, T)                                                                                              \
@@ -22,8 +23,7 @@ TOCHA_LAED(d, double)
 
 namespace tocha::lapack {
 
-// Larger ones are halved: a small matrix into as many leaves as its threads can share, a large one while that pays.
-constexpr int kLeastLeaf = 32, kMostLeaf = 128;
+constexpr int kLeaf = 24;  // larger ones are halved
 
 // Finds which vectors of two joined halves change, and sorts out the others.
 template <class T, class... Arguments>
@@ -34,14 +34,22 @@ void deflate(Arguments... a) {
     scipy_dlaed2_(a...);
 }
 
-// The i-th root of the secular equation (counted from 1), and its distances from the poles.
 template <class T>
-int secular_root(int n, int i, const T* poles, const T* z, T* distances, T rho, T* root) {
+const cpu::SecularKernels<T>& secular() {
+  if constexpr (std::is_same_v<T, float>)
+    return cpu::secular_kernels().f32;
+  else
+    return cpu::secular_kernels().f64;
+}
+
+// The i-th root (counted from 1) of an equation with one or two poles, and its vector.
+template <class T>
+int small_root(int n, int i, const T* poles, const T* z, T* vector, T rho, T* root) {
   int info = 0;
   if constexpr (std::is_same_v<T, float>)
-    scipy_slaed4_(&n, &i, poles, z, distances, &rho, root, &info);
+    scipy_slaed4_(&n, &i, poles, z, vector, &rho, root, &info);
   else
-    scipy_dlaed4_(&n, &i, poles, z, distances, &rho, root, &info);
+    scipy_dlaed4_(&n, &i, poles, z, vector, &rho, root, &info);
   return info;
 }
 
@@ -76,11 +84,10 @@ class Tridiagonal {
 
  private:
   int64_t square() const { return static_cast<int64_t>(n_) * n_; }
-  int leaf() const { return n_ < 2 * kMostLeaf ? kLeastLeaf : kMostLeaf; }
 
   // Bounds of the leaves under [begin, begin + n).
   void cut(int begin, int n, std::vector<int>& bounds) const {
-    if (n <= leaf()) {
+    if (n <= kLeaf) {
       bounds.push_back(begin + n);
       return;
     }
@@ -113,7 +120,7 @@ class Tridiagonal {
   }
 
   int join(int begin, int n) {
-    if (n <= leaf()) return 0;
+    if (n <= kLeaf) return 0;
     const int half = n / 2;
     if (const int info = join(begin, half)) return info;
     if (const int info = join(begin + half, n - half)) return info;
@@ -159,45 +166,31 @@ class Tridiagonal {
   }
 
   // The new values, and in the columns of q the coefficients of the new vectors in the old ones.
-  int find_vectors(int k, const T* poles, T* w, T rho, T* d, T* q, const int* places) {
-    std::atomic<int> failed{0};
-    const int64_t grain = std::max<int64_t>(1, 4096 / k);
+  int find_vectors(int k, const T* poles, const T* w, T rho, T* d, T* q, const int* places) {
+    if (k <= 2) return find_few_vectors(k, poles, w, rho, d, q, places);
+    const int64_t grain = std::max<int64_t>(1, 16384 / k);
     share_out(k, grain, [&](int64_t first, int64_t last) {
-      for (int64_t j = first; j < last; ++j) {
-        if (const int info = secular_root<T>(k, static_cast<int>(j) + 1, poles, w, q + j * n_, rho, d + j))
-          failed = info;
-      }
+      for (int64_t j = first; j < last; ++j) d[j] = secular<T>().root(k, j, poles, w, rho, q + j * n_);
     });
-    if (failed) return failed;
-    if (k == 1) return 0;
-    std::vector<T> z(w, w + k);
-    if (k > 2) {
-      // The z for which the roots are exact: with it the vectors are orthogonal even where roots are close.
-      share_out(k, grain, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) z[static_cast<size_t>(i)] = q[i * n_ + i];
-        for (int64_t j = 0; j < k; ++j) {
-          const T *distances = q + j * n_, pole = poles[j];
-          for (int64_t i = first; i < last; ++i)
-            z[static_cast<size_t>(i)] *= i == j ? T(1) : distances[i] / (poles[i] - pole);
-        }
-        for (int64_t i = first; i < last; ++i)
-          z[static_cast<size_t>(i)] = std::copysign(std::sqrt(-z[static_cast<size_t>(i)]), w[i]);
-      });
+    // The z for which the roots are exact: with it the vectors are orthogonal even where roots are close.
+    auto z = workspace<T>(k);
+    share_out(k, grain, [&](int64_t first, int64_t last) {
+      secular<T>().exact_z(k, poles, q, n_, first, last, z.get());
+      for (int64_t i = first; i < last; ++i) z[i] = std::copysign(z[i], w[i]);
+    });
+    share_out(k, grain, [&](int64_t first, int64_t last) {
+      auto scratch = workspace<T>(k);
+      for (int64_t j = first; j < last; ++j) secular<T>().vector(k, z.get(), places, q + j * n_, scratch.get());
+    });
+    return 0;
+  }
+
+  int find_few_vectors(int k, const T* poles, const T* w, T rho, T* d, T* q, const int* places) {
+    for (int j = 0; j < k; ++j) {
+      T* column = q + int64_t{j} * n_;
+      if (const int info = small_root<T>(k, j + 1, poles, w, column, rho, d + j)) return info;
+      if (k == 2 && places[0] == 2) std::swap(column[0], column[1]);
     }
-    share_out(k, grain, [&](int64_t first, int64_t last) {
-      std::vector<T> vector(static_cast<size_t>(k));
-      for (int64_t j = first; j < last; ++j) {
-        T* column = q + j * n_;
-        T sum = 0;
-        for (int64_t i = 0; i < k; ++i) {
-          const T x = k == 2 ? column[i] : z[static_cast<size_t>(i)] / column[i];
-          vector[static_cast<size_t>(i)] = x;
-          sum += x * x;
-        }
-        const T scale = k == 2 ? T(1) : T(1) / std::sqrt(sum);
-        for (int64_t i = 0; i < k; ++i) column[i] = vector[static_cast<size_t>(places[i] - 1)] * scale;
-      }
-    });
     return 0;
   }
 
@@ -205,7 +198,7 @@ class Tridiagonal {
     auto values = workspace<T>(n_);
     std::copy_n(q_, square(), spare_.get());
     for (int j = 0; j < n_; ++j) {
-      const int from = n_ <= leaf() ? j : order_[static_cast<size_t>(j)] - 1;
+      const int from = n_ <= kLeaf ? j : order_[static_cast<size_t>(j)] - 1;
       values[j] = d_[from] * norm;
       std::copy_n(spare_.get() + int64_t{from} * n_, n_, q_ + int64_t{j} * n_);
     }

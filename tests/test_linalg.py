@@ -474,6 +474,17 @@ def test_lu_factors_of_several_panels(shape, dtype):
         assert np.abs(y @ a - b.swapaxes(-1, -2)).max() < 50 * TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(79, 79), (81, 130), (3, 100, 90), (2, 80, 128)])
+@pytest.mark.parametrize("mode", ["reduced", "complete"])
+def test_qr_by_blocks_of_reflections(shape, dtype, mode):
+    a = matrices(*shape, dtype=dtype)
+    q, r = (t.numpy() for t in L.qr(tocha.from_numpy(a), mode=mode))
+    assert np.abs(q @ r - a).max() < 10 * TOLERANCE[dtype]
+    assert np.abs(q.conj().swapaxes(-1, -2) @ q - np.eye(q.shape[-1])).max() < 10 * TOLERANCE[dtype]
+    assert (r == np.triu(r)).all()
+
+
 @pytest.mark.parametrize("n", [48, 65, 100, 255])
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_eigenvectors_do_not_depend_on_the_number_of_threads(n, threads):

@@ -9,18 +9,30 @@ using namespace lapack;
 
 namespace {
 
+constexpr int kBlocked = 80;  // order from which our own blocks are quicker: LAPACK begins with them beyond 128
+
+// f(i) for every matrix: one after the other on all threads, or each on one thread; `work` multiplications each.
+template <class F>
+void for_each_matrix(const Shape& s, double work, F f) {
+  if (shares_threads(s.batch, s.least())) return one_by_one(s.batch, f);
+  for_batch(s.batch, work, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
 // The reflections of every matrix of `a` (column-major, written over) and their factors tau.
 template <class T>
 void reflect_all(const Shape& s, T* a, T* tau) {
   if (s.step() == 0) return;
-  if (shares_threads(s.batch, s.least())) {
-    one_by_one(s.batch,
-               [&](int64_t i) { blocked_geqrf<T>(s.rows, s.cols, a + i * s.step(), s.ld(), tau + i * s.least()); });
+  const double effort = std::pow(s.least(), 2) * std::max(s.rows, s.cols) * 2;
+  if (s.least() >= kBlocked) {
+    for_each_matrix(
+        s, effort, [&](int64_t i) { blocked_geqrf<T>(s.rows, s.cols, a + i * s.step(), s.ld(), tau + i * s.least()); });
     return;
   }
   const int size =
       workspace_size<T>([&](T* w, int ask) { lapack::geqrf<T>(s.rows, s.cols, nullptr, s.ld(), nullptr, w, ask); });
-  for_batch(s.batch, std::pow(s.least(), 2) * std::max(s.rows, s.cols) * 2, [&](int64_t begin, int64_t end) {
+  for_batch(s.batch, effort, [&](int64_t begin, int64_t end) {
     auto work = workspace<T>(size);
     for (int64_t i = begin; i < end; ++i)
       lapack::geqrf<T>(s.rows, s.cols, a + i * s.step(), s.ld(), tau + i * s.least(), work.get(), size);
@@ -87,8 +99,8 @@ void qr_factors(const Tensor& Q, const Tensor& R, const Tensor& A, bool /*comple
       for (int64_t i = 0; i < wide.batch; ++i) set_identity(q.data<T>() + i * wide.step(), wide.rows, wide.cols);
       return;
     }
-    if (shares_threads(s.batch, s.least())) {
-      one_by_one(s.batch, [&](int64_t i) {
+    if (s.least() >= kBlocked) {
+      for_each_matrix(s, static_cast<double>(wide.step()) * s.least() * 2, [&](int64_t i) {
         blocked_orgqr<T>(s.rows, wide.cols, s.least(), reflections.data<T>() + i * s.step(), s.ld(),
                          tau.get() + i * s.least(), q.data<T>() + i * wide.step(), wide.ld());
       });

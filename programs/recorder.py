@@ -50,6 +50,7 @@ def case(name, function):
     except Exception as error:
         traceback.print_exc()
         _records[name] = [{"error": f"{type(error).__name__}: {error}"[:300]}]
+    _write()  # what a later case that ends the process does not take with it
 
 
 def draw(*shape, seed=0, low=-1.0, high=1.0):

@@ -4,8 +4,8 @@ Makes two environments: one without PyTorch, with a wheel of this tree and where
 PyPI see the alias's metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
 both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64. PyTorch's
 answers are kept beside its environment. A table says how each case agrees; a case, a program or a process that fails is a
-line of it, and the others go on. Last come the alias's tests in the first environment, which has coverage and IPython, and
-the sums of each program.
+line of it, and the others go on. Last come the alias's tests in the first environment, which has coverage, IPython and
+TensorBoard, and the sums of each program.
 
     tools/programs.py [name ...]   some programs only: torchvision_ops, timm_models:resnet18
 """
@@ -242,7 +242,7 @@ def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[s
 
 
 def _line(program: str, name: str, how: str, seen: str) -> None:
-    print(f"{program:<20} {name:<40} {how:<8} {seen}".rstrip(), flush=True)
+    print(f"{program:<20} {name:<44} {how:<8} {seen}".rstrip(), flush=True)
 
 
 def show_sums(counts: dict[str, Counter]) -> None:
@@ -254,8 +254,9 @@ def show_sums(counts: dict[str, Counter]) -> None:
 
 
 def check_alias(alias: Path) -> bool:
-    """The alias's own tests, where coverage and IPython are installed."""
-    command = [_python(alias), "-m", "pytest", "--noconftest", "-q", "-rs", str(ROOT / "tests" / "test_alias.py")]
+    """The alias's own tests and TensorBoard's, where coverage, IPython and tensorboard are installed."""
+    tests = [str(ROOT / "tests" / f"{name}.py") for name in ("test_alias", "test_tensorboard")]
+    command = [_python(alias), "-m", "pytest", "--noconftest", "-q", "-rs", *tests]
     return subprocess.run(command, cwd=tempfile.gettempdir()).returncode == 0
 
 

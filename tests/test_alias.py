@@ -457,6 +457,33 @@ def test_modules_that_only_pytorch_has_can_be_imported_and_refuse():
     ]  # fmt: skip
 
 
+def test_quantization_can_be_named_by_both_paths_and_refuses():
+    out = program(
+        """
+        import torch, torch.quantization
+        from torch.ao.quantization import FakeQuantize, MinMaxObserver, QuantStub, convert, get_default_qconfig, prepare
+        from torch.ao.quantization.quantize_fx import prepare_fx
+        from torch.ao.nn.quantized import Linear
+
+        assert torch.quantization.prepare is prepare and not isinstance(torch.nn.Linear(1, 1), Linear)
+        model = torch.nn.Linear(1, 1)
+        uses = [
+            QuantStub, FakeQuantize, MinMaxObserver, get_default_qconfig, lambda: Linear(1, 1), lambda: prepare(model), lambda: convert(model),
+            lambda: prepare_fx(model, {}, None), lambda: torch.quantization.quantize_dynamic(model),
+        ]
+        for use in uses:
+            try:
+                print(use())
+            except NotImplementedError as error:
+                assert "is not built in tocha" in str(error)
+                print(str(error).split()[0].rpartition(".")[2].strip("]"))
+        """
+    )
+    assert out.split() == [
+        "QuantStub", "FakeQuantize", "MinMaxObserver", "get_default_qconfig", "Linear", "prepare", "convert", "prepare_fx", "quantize_dynamic",
+    ]  # fmt: skip
+
+
 def test_operators_that_only_pytorch_has_can_be_named():
     out = program(
         """

@@ -484,6 +484,27 @@ def test_quantization_can_be_named_by_both_paths_and_refuses():
     ]  # fmt: skip
 
 
+def test_classes_of_scripts_can_be_named():
+    """Translations to ONNX are annotated with them; a native name that is not there is not there."""
+    out = program(
+        """
+        import torch
+
+        def symbolic(g: torch._C.Graph, x: torch._C.Value) -> torch.Value: ...
+
+        assert torch.Value is torch._C.Value and torch._C.FunctionSchema is torch.FunctionSchema
+        assert torch._C.finfo is torch.finfo and repr(torch.finfo) == "<class 'torch.finfo'>"
+        assert not hasattr(torch._C, "_cuda_getDeviceCount") and not hasattr(torch._C, "Nothing")
+        assert torch.legacy_contiguous_format is torch.contiguous_format
+        try:
+            torch._C.Graph()
+        except NotImplementedError as error:
+            print(error)
+        """
+    )
+    assert out.startswith("[torch._C.Graph] is not built in tocha")
+
+
 def test_operators_that_only_pytorch_has_can_be_named():
     out = program(
         """

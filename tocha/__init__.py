@@ -51,6 +51,7 @@ nan = _math.nan
 pi = _math.pi
 e = _math.e
 newaxis = None
+legacy_contiguous_format = _C.contiguous_format
 
 from tocha import (  # noqa: E402, F401
     amp,

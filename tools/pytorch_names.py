@@ -13,6 +13,7 @@ import json
 import sys
 from pathlib import Path
 
+from tocha._alias import native_names
 from tocha._alias.refused import PARTLY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -168,6 +169,19 @@ def entry(path: Path, package: Path) -> dict[str, str]:
     return {k: " ".join(v) for k, v in kinds.items()}
 
 
+def native_classes() -> dict[str, str]:
+    """The public classes of torch._C that tocha._C lacks: those of scripts refuse, others are tocha's by the same name."""
+    ours, native = importlib.import_module("tocha"), importlib.import_module("torch")._C
+    found = [n for n, v in vars(native).items() if isinstance(v, type) and n[0] != "_" and not hasattr(ours._C, n)]
+    elsewhere = sorted(n for n in found if hasattr(ours, n))
+    return {
+        "again": " ".join(f"{n}=torch.{n}" for n in elsewhere),
+        "class": " ".join(
+            sorted(set(found) - {*elsewhere, *native_names.LATE, *(v.__name__ for v in native_names.NAMES)})
+        ),
+    }
+
+
 def missing_operators() -> list[str]:
     """The schemas of PyTorch's operators that tocha does not have in any form; forms with out= are left out."""
     ours = importlib.import_module("tocha").ops.aten
@@ -192,6 +206,7 @@ def main() -> int:
     for name, path in modules(package).items():
         if not has_counterpart(name) or f"torch.{name}" in PARTLY:
             table[name] = entry(path, package)
+    table["_C"] = native_classes()
     for name in OLDER_HOMES:
         table[f"distributed._tensor.{name}"] = table[f"distributed.tensor.{name}"]
     lines = [f"{json.dumps(n)}: {json.dumps(v)}" for n, v in sorted(table.items())]

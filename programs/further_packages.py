@@ -117,11 +117,11 @@ def use_lion_pytorch():
 
 
 def use_pytorch_grad_cam():
-    from pytorch_grad_cam import EigenCAM, GradCAM, HiResCAM
+    from pytorch_grad_cam import GradCAM, GradCAMPlusPlus, HiResCAM
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 
     model, found = images().to(KIND), []
-    for method in (GradCAM, HiResCAM, EigenCAM):
+    for method in (GradCAM, HiResCAM, GradCAMPlusPlus):
         with method(model=model, target_layers=[model[0]]) as cam:
             found.append(cam(input_tensor=draw(2, 3, 16, 16), targets=[ClassifierOutputTarget(1)] * 2))
     record("pytorch_grad_cam", [torch.from_numpy(f) for f in found])
@@ -314,7 +314,7 @@ def use_neurodiffeq():
     from neurodiffeq.networks import FCNN
 
     model = FCNN(n_input_units=1, n_output_units=1, hidden_units=(8, 8)).to(KIND)
-    t = torch.linspace(0, 1, 6).reshape(-1, 1).requires_grad_()
+    t = torch.linspace(0, 1, 6, dtype=KIND).reshape(-1, 1).requires_grad_()
     u = model(t)
     loss = (diff(u, t, order=2) + u).square().mean()
     loss.backward()
@@ -418,16 +418,6 @@ def use_torchquad():
     domain = [[0.0, 1.0], [0.0, 2.0]]
     found = [r().integrate(f, dim=2, N=625, integration_domain=domain, backend="torch") for r in (Simpson, Boole)]
     record("torchquad", found)
-
-
-def use_schnetpack():
-    from schnetpack.nn import CosineCutoff, GaussianRBF, scatter_add, shifted_softplus
-
-    x = draw(10, low=0, high=5).requires_grad_()
-    out = GaussianRBF(8, 5.0).to(KIND)(x) * CosineCutoff(5.0).to(KIND)(x)[:, None]
-    total = scatter_add(shifted_softplus(out), torch.arange(10) % 3, dim_size=3)
-    total.square().sum().backward()
-    record("schnetpack", total, x.grad)
 
 
 def use_torchao():

@@ -262,6 +262,11 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     _refuse("load")
 
 
+def _get_trace_graph(f: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+    """Refused: there is no graph."""
+    _refuse("_get_trace_graph")
+
+
 def export_opnames(m: Any) -> list[str]:
     """Refused: there is no graph."""
     _refuse("export_opnames")

@@ -117,11 +117,11 @@ def use_lion_pytorch():
 
 
 def use_pytorch_grad_cam():
-    from pytorch_grad_cam import GradCAM, GradCAMPlusPlus, HiResCAM
+    from pytorch_grad_cam import EigenCAM, GradCAM, HiResCAM
     from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
 
     model, found = images().to(KIND), []
-    for method in (GradCAM, HiResCAM, GradCAMPlusPlus):
+    for method in (GradCAM, HiResCAM, EigenCAM):
         with method(model=model, target_layers=[model[0]]) as cam:
             found.append(cam(input_tensor=draw(2, 3, 16, 16), targets=[ClassifierOutputTarget(1)] * 2))
     record("pytorch_grad_cam", [torch.from_numpy(f) for f in found])

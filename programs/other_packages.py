@@ -381,7 +381,7 @@ def use_fastai():
     with learner.no_bar(), learner.no_logging():
         learner.fit(2)
     assert progress
-    record("fastai", learner.recorder.values)
+    record("fastai", [list(values) for values in learner.recorder.values])
 
 
 def use_laplace():

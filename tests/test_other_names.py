@@ -195,3 +195,13 @@ def test_onnx_exports_nothing():
         return x
 
     assert written(None, 1, 2, 3) == 1
+
+
+def test_the_older_base_of_transposed_convolutions():
+    from tocha.nn.modules.conv import _ConvTransposeMixin
+
+    assert not isinstance(tocha.nn.ConvTranspose2d(1, 1, 1), _ConvTransposeMixin)
+    pair = ((1, 1), (1, 1), (0, 0), (1, 1))
+    with pytest.warns(FutureWarning, match="deprecated internal class"):
+        made = _ConvTransposeMixin(2, 4, *pair, True, (0, 0), 1, True, "zeros")
+    assert made.weight.shape == (2, 4, 1, 1)

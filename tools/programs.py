@@ -183,7 +183,10 @@ def _run(environment: Path, program: str, double: bool, only: list[str]) -> tupl
         done = subprocess.run(
             [_python(environment), "-W", "ignore", f"{program}.py"], cwd=FOLDER, env=env, capture_output=True, text=True
         )
-        record = pickle.loads(Path(path).read_bytes()) if os.path.exists(path) else {}
+        try:
+            record = pickle.loads(Path(path).read_bytes()) if os.path.exists(path) else {}
+        except Exception as error:  # of a package's own classes
+            return {}, f"what it records cannot be read: {error}"
         lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
         said = lines[-1][:300] if lines else ""
         return record, f"exit status {done.returncode}: {said}" if done.returncode else ""

@@ -435,10 +435,13 @@ def test_modules_that_only_pytorch_has_can_be_imported_and_refuse():
         from torch.ao.quantization import QConfig, quantize_dynamic
         from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
         from torch.distributed.rpc.api import _require_initialized
+        from torch.distributed.fsdp.fully_sharded_data_parallel import BackwardPrefetch, ShardingStrategy
         assert torch.export.__name__ == "torch.export" and not hasattr(torch, "nothing")
         assert torch.ao.quantization.quantize_dynamic is quantize_dynamic, "one object however it is reached"
         assert not torch.distributed.rpc.is_available() and not isinstance(torch.nn.Linear(1, 1), FSDP)
         assert torch.onnx.TrainingMode.EVAL == 0 and not torch.onnx.is_in_onnx_export()
+        assert torch.distributed.fsdp.BackwardPrefetch is BackwardPrefetch and ShardingStrategy.FULL_SHARD
+        assert issubclass(torch.jit.TracerWarning, Warning)
 
         @_require_initialized
         def far(): ...

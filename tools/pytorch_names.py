@@ -159,11 +159,13 @@ def entry(path: Path, package: Path) -> dict[str, str]:
     """A module's names by kind, as the table holds them."""
     is_package, found = path.name == "__init__.py", names(path, package)
     kinds: dict[str, list[str]] = {"package": []} if is_package else {}
-    # Packages, and modules that define nothing, offer names again on purpose; others have imports of their own needs.
+    # Packages, and modules that define nothing, offer names again on purpose. Others have imports of their own needs:
+    # of those programs take classes (FSDP's settings from the module of its class).
     offers = is_package or not any(kind in ("class", "function", "predicate") for kind, _ in found.values())
     listed = _listed(path)
     for name, (kind, origin) in sorted(found.items()):
-        if kind == "again" and not offers and name not in listed:
+        is_class = name[0].isupper() and origin.count(".") > 1
+        if kind == "again" and not offers and name not in listed and not is_class:
             continue
         kinds.setdefault(kind, []).append(f"{name}={origin}" if origin else name)
     return {k: " ".join(v) for k, v in kinds.items()}

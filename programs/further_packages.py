@@ -314,7 +314,7 @@ def use_neurodiffeq():
     from neurodiffeq.networks import FCNN
 
     model = FCNN(n_input_units=1, n_output_units=1, hidden_units=(8, 8)).to(KIND)
-    t = torch.linspace(0, 1, 6).reshape(-1, 1).requires_grad_()
+    t = torch.linspace(0, 1, 6, dtype=KIND).reshape(-1, 1).requires_grad_()
     u = model(t)
     loss = (diff(u, t, order=2) + u).square().mean()
     loss.backward()
@@ -418,16 +418,6 @@ def use_torchquad():
     domain = [[0.0, 1.0], [0.0, 2.0]]
     found = [r().integrate(f, dim=2, N=625, integration_domain=domain, backend="torch") for r in (Simpson, Boole)]
     record("torchquad", found)
-
-
-def use_schnetpack():
-    from schnetpack.nn import CosineCutoff, GaussianRBF, scatter_add, shifted_softplus
-
-    x = draw(10, low=0, high=5).requires_grad_()
-    out = GaussianRBF(8, 5.0).to(KIND)(x) * CosineCutoff(5.0).to(KIND)(x)[:, None]
-    total = scatter_add(shifted_softplus(out), torch.arange(10) % 3, dim_size=3)
-    total.square().sum().backward()
-    record("schnetpack", total, x.grad)
 
 
 def use_torchao():

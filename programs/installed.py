@@ -22,3 +22,4 @@ def installed(uses):
     for name in [n.removeprefix("use_") for n in uses if n.startswith("use_")]:
         if importlib.util.find_spec(name):
             case(name, uses[f"use_{name}"])
+            torch.set_default_dtype(KIND)  # some packages change it when they are imported

@@ -107,6 +107,31 @@ def use_diffusers():
     record("diffusers pipeline", torch.from_numpy(image))
 
 
+def use_tensorboard():
+    """What loggers write through SummaryWriter, as TensorBoard reads it."""
+    from accelerate import Accelerator
+    from lightning.pytorch.loggers import TensorBoardLogger
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with tempfile.TemporaryDirectory() as folder:
+        logger = TensorBoardLogger(folder, name="lightning", version="")
+        logger.log_hyperparams({"lr": 0.1, "name": "x"}, {"score": 1.5})
+        accelerator = Accelerator(cpu=True, log_with="tensorboard", project_dir=folder)
+        accelerator.init_trackers("accelerate", {"lr": 0.1, "batch": 4})
+        for step in range(3):
+            logger.log_metrics({"loss": torch.tensor(1.0 / (step + 1))}, step)
+            accelerator.log({"loss": 2.0 / (step + 1), "parts": {"a": 1.0, "b": 2.0}}, step)
+        logger.finalize("success")
+        accelerator.end_training()
+        found = {}
+        for root, _, files in sorted(os.walk(folder)):
+            events = EventAccumulator(root).Reload() if any("tfevents" in f for f in files) else None
+            for tag in events.Tags()["scalars"] if events else ():
+                where = "run" if os.path.basename(root)[0].isdigit() else os.path.relpath(root, folder)
+                found[f"{where} {tag}"] = [[e.step, e.value] for e in events.Scalars(tag)]
+    record("tensorboard", found)
+
+
 def use_torchmetrics():
     import torchmetrics as tm
 

@@ -15,6 +15,7 @@ import torch
 DOUBLE = bool(os.environ.get("DOUBLE"))
 _only = [n for n in os.environ.get("ONLY", "").split(",") if n]
 _records: dict[str, list] = {}
+_case = ""  # the one that runs
 
 
 def _plain(value):
@@ -31,7 +32,9 @@ def _plain(value):
 
 
 def record(name, *values, decimals=None):
-    """Keeps values under a name; with decimals they are rounded first."""
+    """Keeps values under a name, which begins with the case's; with decimals they are rounded first."""
+    if name != _case and not name.startswith(f"{_case} ") and _case:
+        name = f"{_case} {name}"
     found = [_plain(v) for v in values]
     _records[name] = [np.round(v, decimals) if decimals is not None else v for v in found]
     print("recorded", name, flush=True)
@@ -43,13 +46,16 @@ def case(name, function):
         n == name or n.startswith(f"{name} ") for n in _only
     ):  # "NAME finds": what the case NAME records too
         return
+    global _case
     torch.manual_seed(0)
     np.random.seed(0)
+    _case = name
     try:
         function()
     except Exception as error:
         traceback.print_exc()
         _records[name] = [{"error": f"{type(error).__name__}: {error}"[:300]}]
+    _write()  # what a later case that ends the process does not take with it
 
 
 def draw(*shape, seed=0, low=-1.0, high=1.0):

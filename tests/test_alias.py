@@ -435,10 +435,13 @@ def test_modules_that_only_pytorch_has_can_be_imported_and_refuse():
         from torch.ao.quantization import QConfig, quantize_dynamic
         from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
         from torch.distributed.rpc.api import _require_initialized
+        from torch.distributed.fsdp.fully_sharded_data_parallel import BackwardPrefetch, ShardingStrategy
         assert torch.export.__name__ == "torch.export" and not hasattr(torch, "nothing")
         assert torch.ao.quantization.quantize_dynamic is quantize_dynamic, "one object however it is reached"
         assert not torch.distributed.rpc.is_available() and not isinstance(torch.nn.Linear(1, 1), FSDP)
         assert torch.onnx.TrainingMode.EVAL == 0 and not torch.onnx.is_in_onnx_export()
+        assert torch.distributed.fsdp.BackwardPrefetch is BackwardPrefetch and ShardingStrategy.FULL_SHARD
+        assert issubclass(torch.jit.TracerWarning, Warning)
 
         @_require_initialized
         def far(): ...
@@ -455,6 +458,54 @@ def test_modules_that_only_pytorch_has_can_be_imported_and_refuse():
         "[torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel]", "[torch.distributed.rpc.api._require_initialized]",
         "[torch.cuda.graphs.graph]", "[onnx.export]",
     ]  # fmt: skip
+
+
+def test_quantization_can_be_named_by_both_paths_and_refuses():
+    out = program(
+        """
+        import torch, torch.quantization
+        from torch.ao.quantization import FakeQuantize, MinMaxObserver, QuantStub, convert, get_default_qconfig, prepare
+        from torch.ao.quantization.quantize_fx import prepare_fx
+        from torch.ao.nn.quantized import Linear
+
+        assert torch.quantization.prepare is prepare and not isinstance(torch.nn.Linear(1, 1), Linear)
+        model = torch.nn.Linear(1, 1)
+        uses = [
+            QuantStub, FakeQuantize, MinMaxObserver, get_default_qconfig, lambda: Linear(1, 1), lambda: prepare(model), lambda: convert(model),
+            lambda: prepare_fx(model, {}, None), lambda: torch.quantization.quantize_dynamic(model),
+        ]
+        for use in uses:
+            try:
+                print(use())
+            except NotImplementedError as error:
+                assert "is not built in tocha" in str(error)
+                print(str(error).split()[0].rpartition(".")[2].strip("]"))
+        """
+    )
+    assert out.split() == [
+        "QuantStub", "FakeQuantize", "MinMaxObserver", "get_default_qconfig", "Linear", "prepare", "convert", "prepare_fx", "quantize_dynamic",
+    ]  # fmt: skip
+
+
+def test_classes_of_scripts_can_be_named():
+    """Translations to ONNX are annotated with them; a native name that is not there is not there."""
+    out = program(
+        """
+        import torch
+
+        def symbolic(g: torch._C.Graph, x: torch._C.Value) -> torch.Value: ...
+
+        assert torch.Value is torch._C.Value and torch._C.FunctionSchema is torch.FunctionSchema
+        assert torch._C.finfo is torch.finfo and repr(torch.finfo) == "<class 'torch.finfo'>"
+        assert not hasattr(torch._C, "_cuda_getDeviceCount") and not hasattr(torch._C, "Nothing")
+        assert torch.legacy_contiguous_format is torch.contiguous_format
+        try:
+            torch._C.Graph()
+        except NotImplementedError as error:
+            print(error)
+        """
+    )
+    assert out.startswith("[torch._C.Graph] is not built in tocha")
 
 
 def test_operators_that_only_pytorch_has_can_be_named():

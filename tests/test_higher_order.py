@@ -247,3 +247,19 @@ def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()
     same((X, I), before)
+
+
+def test_products_in_another_dtype():
+    """Bytes are multiplied in the wider dtype that the result has; what is no product of that kind is refused."""
+    aten, out_dtype = tocha.ops.aten, tocha.ops.higher_order.out_dtype
+    a, b = tocha.full((2, 3), 100, dtype=tocha.int8), tocha.full((3, 2), 100, dtype=tocha.int8)
+    found = out_dtype(aten.mm.default, tocha.int32, a, b)
+    assert found.dtype == tocha.int32 and found.tolist() == [[30000, 30000]] * 2
+    assert out_dtype(aten.mul.Tensor, tocha.int32, a, 2).tolist() == [[200] * 3] * 2
+    assert out_dtype(aten.mul.Tensor, tocha.int8, a.int(), a.int()).tolist() == [[16] * 3] * 2
+    with pytest.raises(ValueError, match="must be an OpOverload"):
+        out_dtype(tocha.mm, tocha.int32, a, b)
+    with pytest.raises(ValueError, match="functional operator"):
+        out_dtype(aten.add_.Tensor, tocha.int32, a, a)
+    with pytest.raises(ValueError, match="only allows"):
+        out_dtype(aten.relu.default, tocha.int32, a)

@@ -14,6 +14,7 @@ import pytest
 
 import tocha
 import tocha.multiprocessing as mp
+from tocha.multiprocessing.reductions import StorageWeakRef
 
 PATIENCE = 60  # seconds before a test that hangs fails
 
@@ -136,6 +137,22 @@ def test_leased_block():
             call()
     with pytest.raises(ValueError, match="must not be negative"):
         tocha._C._LeasedBlock(-1)
+
+
+def test_weak_references_to_storages():
+    """They are of the memory: neither views nor the storage's objects in Python, which come and go, change anything."""
+    x = tocha.ones(3)
+    seen, of_view = StorageWeakRef(x.untyped_storage()), StorageWeakRef(x[1:].untyped_storage())
+    other = StorageWeakRef(tocha.ones(3).untyped_storage())
+    assert seen == of_view and hash(seen) == hash(of_view) and seen.cdata == of_view.cdata and seen != other
+    assert {seen: 1}[of_view] == 1 and not seen.expired() and other.expired()
+    view = x.view(3, 1)
+    del x
+    assert not seen.expired()
+    del view
+    assert seen.expired() and seen == of_view and hash(seen) == hash(of_view)
+    later = [tocha.ones(3) for _ in range(5)]  # some of it where the first one was
+    assert all(StorageWeakRef(t.untyped_storage()) != seen for t in later)
 
 
 def test_strategies():

@@ -18,7 +18,7 @@ import samples as s
 
 import tocha
 from tocha._build.gradients import lacks_gradient
-from tocha.autograd import gradcheck, gradgradcheck
+from tocha.autograd import forward_ad, gradcheck, gradgradcheck
 from tocha.ir import dtypes as dt
 from tocha.operators.derived import formulas, usable
 from tocha.operators.record import Operator
@@ -219,3 +219,18 @@ def test_what_has_no_derivative_says_so(o):
             if is_differentiable(r) and wanted:
                 with pytest.raises(RuntimeError, match="not implemented"):
                     r.sum().backward()
+
+
+@pytest.mark.parametrize("o", REFUSING, ids=lambda o: o.full_name)
+def test_what_has_no_derivative_carries_no_tangents(o):
+    """Forward mode says so, too: a tangent that is lost would be a derivative of zero."""
+    if o.dtypes and dt.float64 not in o.dtypes:
+        return
+    for sample in s.samples(o, dt.float64):
+        plain = s.leaves(s.function_of(o)(*sample.args, **sample.kwargs))
+        if not any(is_differentiable(t) for t in sample.args) or not any(is_differentiable(r) for r in plain):
+            continue
+        with forward_ad.dual_level():
+            duals = [forward_ad.make_dual(t, tocha.ones_like(t)) if is_differentiable(t) else t for t in sample.args]
+            with pytest.raises(NotImplementedError, match="forward AD"):
+                s.function_of(o)(*duals, **sample.kwargs)

@@ -174,3 +174,34 @@ def test_decorated_classes_are_made_in_the_context():
     with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
         decorated = tocha.no_grad()(Made)
     assert decorated().grad is False and tocha.is_grad_enabled()
+
+
+def test_onnx_exports_nothing():
+    """Packages register how their operators are written and ask whether an export is under way."""
+    onnx = tocha.onnx
+    assert not onnx.is_in_onnx_export() and onnx.TrainingMode.TRAINING == 2
+    assert onnx.OperatorExportTypes.ONNX_FALLTHROUGH == 3 and onnx.TensorProtoDataType.BFLOAT16 == 16
+    onnx.register_custom_op_symbolic("mine::twice", lambda g, x: g.op("Add", x, x), 17)
+    onnx.unregister_custom_op_symbolic("mine::twice", 17)
+    onnx.unregister_custom_op_symbolic("mine::twice", 17)
+    for name in ("twice", "::twice", "mine::"):
+        with pytest.raises(onnx.OnnxExporterError, match="Failed to register operator"):
+            onnx.register_custom_op_symbolic(name, lambda g, x: x, 17)
+    with pytest.raises(NotImplementedError, match=r"onnx\.export"):
+        onnx.export(tocha.nn.Linear(1, 1), (tocha.ones(1, 1),), "model.onnx")
+
+    @onnx.symbolic_helper.parse_args("v", "i", "none")
+    def written(g, x, axis, other):
+        return x
+
+    assert written(None, 1, 2, 3) == 1
+
+
+def test_the_older_base_of_transposed_convolutions():
+    from tocha.nn.modules.conv import _ConvTransposeMixin
+
+    assert not isinstance(tocha.nn.ConvTranspose2d(1, 1, 1), _ConvTransposeMixin)
+    pair = ((1, 1), (1, 1), (0, 0), (1, 1))
+    with pytest.warns(FutureWarning, match="deprecated internal class"):
+        made = _ConvTransposeMixin(2, 4, *pair, True, (0, 0), 1, True, "zeros")
+    assert made.weight.shape == (2, 4, 1, 1)

@@ -51,6 +51,7 @@ nan = _math.nan
 pi = _math.pi
 e = _math.e
 newaxis = None
+legacy_contiguous_format = _C.contiguous_format
 
 from tocha import (  # noqa: E402, F401
     amp,
@@ -71,7 +72,7 @@ from tocha import (  # noqa: E402, F401
 
 _ON_DEMAND = (
     "__config__", "__future__", "_decomp", "_dynamo", "_functorch", "_guards", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_logging", "_ops", "_prims", "_refs", "_utils", "accelerator", "backends", "compiler", "cpu", "cuda", "distributed", "distributions", "func", "futures", "fx", "hub", "jit",
-    "library", "mps", "mtia", "multiprocessing", "nested", "profiler", "quasirandom", "serialization", "sparse", "testing", "torch_version", "types", "xpu",
+    "library", "mps", "mtia", "multiprocessing", "nested", "onnx", "profiler", "quasirandom", "serialization", "sparse", "testing", "torch_version", "types", "xpu",
 )  # fmt: skip
 _SCHEMA_TYPES = (
     "FunctionSchema", "Type", "AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NoneType",

@@ -37,6 +37,7 @@ def install() -> None:
     tocha.__version__ = version.__version__ = TorchVersion(f"{version.torch_version}+tocha")
     sys.meta_path.insert(0, AliasFinder())
     refused.fill(tocha)
+    refused.fill(tocha._C)
     tocha.torch = tocha  # type: ignore[attr-defined]
     _tell_children()
 

@@ -3,7 +3,9 @@
 Makes two environments: one without PyTorch, with a wheel of this tree and where `import torch` means tocha (packages from
 PyPI see the alias's metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
 both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64. PyTorch's
-answers are kept beside its environment. The alias's tests run in the first one, which has coverage and IPython.
+answers are kept beside its environment. A table says how each case agrees; a case, a program or a process that fails is a
+line of it, and the others go on. Last come the alias's tests in the first environment, which has coverage, IPython and
+TensorBoard, and the sums of each program.
 
     tools/programs.py [name ...]   some programs only: torchvision_ops, timm_models:resnet18
 """
@@ -17,8 +19,10 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,6 +63,7 @@ NOT_ALONE = (
     "installed",
 )  # programs of packages that are not installed here
 SINGLE, DOUBLE = 1e-4, 1e-9  # differences in parts of a tensor's largest element
+HOW = ("exactly", "rounding", "float64", "DIFFERS")  # how a case agrees; the third: to rounding in float64 only
 
 
 # -- environments ------------------------------------------------------------------------------------------
@@ -139,9 +144,9 @@ def _numeric(a: np.ndarray, b: np.ndarray) -> float:
         return 0.0
     if a.dtype.kind not in "fc":
         return 0.0 if np.array_equal(a, b) else np.inf
-    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-        return np.inf
     finite = np.isfinite(a)
+    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return np.inf
     scale = max(np.abs(b[finite]).max(initial=0.0), 1e-6)
     return float(np.abs(a[finite] - b[finite]).max(initial=0.0) / scale)
 
@@ -178,11 +183,13 @@ def _run(environment: Path, program: str, double: bool, only: list[str]) -> tupl
         done = subprocess.run(
             [_python(environment), "-W", "ignore", f"{program}.py"], cwd=FOLDER, env=env, capture_output=True, text=True
         )
-        if done.returncode:
-            lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
-            return {}, lines[-1][:300] if lines else f"exit status {done.returncode}"
-        with open(path, "rb") as file:
-            return pickle.load(file), ""
+        try:
+            record = pickle.loads(Path(path).read_bytes()) if os.path.exists(path) else {}
+        except Exception as error:  # of a package's own classes
+            return {}, f"what it records cannot be read: {error}"
+        lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+        said = lines[-1][:300] if lines else ""
+        return record, f"exit status {done.returncode}: {said}" if done.returncode else ""
 
 
 def _error(values: list | None) -> str:
@@ -191,43 +198,68 @@ def _error(values: list | None) -> str:
     return values[0]["error"] if values and isinstance(values[0], dict) and "error" in values[0] else ""
 
 
-def _judge(ours: dict, theirs: dict, bound: float) -> dict[str, tuple[bool, str]]:
-    """For each case whether it is the same, and how it was seen."""
+class Case(NamedTuple):
+    """How a case agrees."""
+
+    how: str  # one of HOW
+    seen: str  # the largest difference, or what went wrong
+
+
+def _judge(ours: dict, theirs: dict, double: bool) -> dict[str, Case]:
     found = {}
     for name in {**theirs, **ours}:
         if problem := _error(theirs.get(name)):
-            found[name] = False, f"on PyTorch: {problem}"
+            found[name] = Case("DIFFERS", f"on PyTorch: {problem}")
         elif problem := _error(ours.get(name)):
-            found[name] = False, problem
+            found[name] = Case("DIFFERS", problem)
         else:
             apart = _difference(ours[name], theirs[name])
-            found[name] = apart <= bound, f"{apart:.1e}"
+            same = apart <= (DOUBLE if double else SINGLE)
+            how = "DIFFERS" if not same else "float64" if double else "exactly" if apart == 0 else "rounding"
+            found[name] = Case(how, f"{apart:.1e}")
     return found
 
 
-def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[str, tuple[bool, str]]:
+def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[str, Case]:
     """A program's cases on both: in float32 to rounding, and those that differ in float64."""
-    found: dict[str, tuple[bool, str]] = {}
-    for double, bound in ((False, SINGLE), (True, DOUBLE)):
+    found: dict[str, Case] = {}
+    for double in (False, True):
         with ThreadPoolExecutor(2) as both:  # a processor each
             sides = [
                 both.submit(run, where, program, double, only) for run, where in ((_answers, pytorch), (_run, alias))
             ]
         (theirs, problem), (ours, our_problem) = (side.result() for side in sides)
+        judged = _judge(ours, theirs, double)
+        found |= {n: case for n, case in judged.items() if n not in found or n in only}
         if problem or our_problem:
-            return found | {program: (False, f"on PyTorch: {problem}" if problem else our_problem)}
-        mark = " (float64)" if double else ""
-        judged = _judge(ours, theirs, bound).items()
-        found |= {n: (same, seen + mark) for n, (same, seen) in judged if n not in found or n in only}
-        only = [n for n, (same, seen) in found.items() if not same and seen[0].isdigit()]
+            found[program] = Case("DIFFERS", f"on PyTorch: {problem}" if problem else our_problem)
+        only = [
+            n for n, case in found.items() if case.how == "DIFFERS" and (case.seen == "inf" or case.seen[0].isdigit())
+        ]
         if not only:
             break
     return found
 
 
+# -- the table ---------------------------------------------------------------------------------------------
+
+
+def _line(program: str, name: str, how: str, seen: str) -> None:
+    print(f"{program:<20} {name:<44} {how:<8} {seen}".rstrip(), flush=True)
+
+
+def show_sums(counts: dict[str, Counter]) -> None:
+    """How many cases of each program agree, and how."""
+    print(f"\n{'program':<20} {'the same':>12}" + "".join(f"{how:>9}" for how in HOW))
+    for program, count in [*counts.items(), ("all", sum(counts.values(), Counter()))]:
+        same = f"{count.total() - count['DIFFERS']} of {count.total()}"
+        print(f"{program:<20} {same:>12}" + "".join(f"{count[how]:>9}" for how in HOW))
+
+
 def check_alias(alias: Path) -> bool:
-    """The alias's own tests, where coverage and IPython are installed."""
-    command = [_python(alias), "-m", "pytest", "--noconftest", "-q", "-rs", str(ROOT / "tests" / "test_alias.py")]
+    """The alias's own tests and TensorBoard's, where coverage, IPython and tensorboard are installed."""
+    tests = [str(ROOT / "tests" / f"{name}.py") for name in ("test_alias", "test_tensorboard")]
+    command = [_python(alias), "-m", "pytest", "--noconftest", "-q", "-rs", *tests]
     return subprocess.run(command, cwd=tempfile.gettempdir()).returncode == 0
 
 
@@ -239,20 +271,23 @@ def main() -> int:
     parser.add_argument("--wheel", type=Path, help="a wheel that was built before, for runs in parts")
     chosen = parser.parse_args()
     environments = chosen.alias.absolute(), chosen.pytorch.absolute()
+    print("making the environments", file=sys.stderr, flush=True)
     make_environments(*environments, chosen.wheel and chosen.wheel.absolute())
-    programs = [n for n in chosen.names if ":" not in n] if chosen.names else []
-    only = [n.partition(":")[2] for n in chosen.names if ":" in n]
-    programs += {n.partition(":")[0] for n in chosen.names if ":" in n}
-    failed = total = 0
-    if not chosen.names:
-        failed += not check_alias(environments[0])
     named = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in NOT_ALONE)
-    for program in programs or named:
-        for name, (same, seen) in compare(program, *environments, only).items():
-            failed, total = failed + (not same), total + 1
-            print(f"{'same   ' if same else 'DIFFERS'} {program}:{name}: {seen}", flush=True)
-    print(f"{total - failed} of {total} the same")
-    return 1 if failed else 0
+    only = [n.partition(":")[2] for n in chosen.names if ":" in n]
+    counts: dict[str, Counter] = {}
+    _line("program", "case", "agrees", "largest difference, in parts of the largest element")
+    for program in dict.fromkeys(n.partition(":")[0] for n in chosen.names or named):
+        print(f"running {program}", file=sys.stderr, flush=True)
+        cases = compare(program, *environments, only)
+        counts[program] = Counter(case.how for case in cases.values())
+        for name, case in cases.items():
+            _line(program, name, *case)
+    alias_works = bool(chosen.names) or check_alias(environments[0])
+    show_sums(counts)
+    if not chosen.names:
+        print(f"the alias's tests {'pass' if alias_works else 'FAIL'}")
+    return 0 if alias_works and not any(count["DIFFERS"] for count in counts.values()) else 1
 
 
 if __name__ == "__main__":

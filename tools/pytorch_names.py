@@ -13,6 +13,7 @@ import json
 import sys
 from pathlib import Path
 
+from tocha._alias import native_names
 from tocha._alias.refused import PARTLY
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -158,14 +159,29 @@ def entry(path: Path, package: Path) -> dict[str, str]:
     """A module's names by kind, as the table holds them."""
     is_package, found = path.name == "__init__.py", names(path, package)
     kinds: dict[str, list[str]] = {"package": []} if is_package else {}
-    # Packages, and modules that define nothing, offer names again on purpose; others have imports of their own needs.
+    # Packages, and modules that define nothing, offer names again on purpose. Others have imports of their own needs:
+    # of those programs take classes (FSDP's settings from the module of its class).
     offers = is_package or not any(kind in ("class", "function", "predicate") for kind, _ in found.values())
     listed = _listed(path)
     for name, (kind, origin) in sorted(found.items()):
-        if kind == "again" and not offers and name not in listed:
+        is_class = name[0].isupper() and origin.count(".") > 1
+        if kind == "again" and not offers and name not in listed and not is_class:
             continue
         kinds.setdefault(kind, []).append(f"{name}={origin}" if origin else name)
     return {k: " ".join(v) for k, v in kinds.items()}
+
+
+def native_classes() -> dict[str, str]:
+    """The public classes of torch._C that tocha._C lacks: those of scripts refuse, others are tocha's by the same name."""
+    ours, native = importlib.import_module("tocha"), importlib.import_module("torch")._C
+    found = [n for n, v in vars(native).items() if isinstance(v, type) and n[0] != "_" and not hasattr(ours._C, n)]
+    elsewhere = sorted(n for n in found if hasattr(ours, n))
+    return {
+        "again": " ".join(f"{n}=torch.{n}" for n in elsewhere),
+        "class": " ".join(
+            sorted(set(found) - {*elsewhere, *native_names.LATE, *(v.__name__ for v in native_names.NAMES)})
+        ),
+    }
 
 
 def missing_operators() -> list[str]:
@@ -192,6 +208,7 @@ def main() -> int:
     for name, path in modules(package).items():
         if not has_counterpart(name) or f"torch.{name}" in PARTLY:
             table[name] = entry(path, package)
+    table["_C"] = native_classes()
     for name in OLDER_HOMES:
         table[f"distributed._tensor.{name}"] = table[f"distributed.tensor.{name}"]
     lines = [f"{json.dumps(n)}: {json.dumps(v)}" for n, v in sorted(table.items())]

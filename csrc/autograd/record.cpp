@@ -1,5 +1,8 @@
 #include "autograd/record.h"
 
+#include <algorithm>
+
+#include "autograd/forward.h"
 #include "autograd/leaf.h"
 #include "autograd/levels.h"
 #include "autograd/view_relation.h"
@@ -44,15 +47,29 @@ NodeRef unknown_node(const char* op, const char* name, const Tensor* ins, int ni
   return node;
 }
 
+// What nobody can carry on must not get lost in silence.
+void refuse_tangents(const char* op, const Tensor* ins, int nin, const Tensors& lists) {
+  if (!modes().forward_level) return;
+  Tensors all(ins, ins + nin);
+  flatten(all, lists);
+  for (const Tensor& t : all)
+    TOCHA_CHECK(!t || !tangent_of(t), NotImplemented, "[", op, "] Trying to use forward AD with ", op,
+                " that does not support it because it has not been implemented yet.");
+}
+
+bool is_differentiable(const Tensor& t) { return is_floating(t.dtype()) || is_complex(t.dtype()); }
+
 }  // namespace
 
 NodeRef unknown_write(const char* op, const Tensor* ins, int nin, const Tensors& lists) {
   check_writable(ins[0], op);
+  refuse_tangents(op, ins, nin, lists);
   return unknown_node(op, "NotImplemented", ins, nin, lists);
 }
 
 void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
                     const Tensor* outs, int nout) {
+  if (std::any_of(outs, outs + nout, is_differentiable)) refuse_tangents(op, ins, nin, lists);
   NodeRef node = unknown_node(op, name, ins, nin, lists);
   for (int i = 0; i < nout; ++i) {
     bool same = false;

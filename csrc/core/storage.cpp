@@ -8,8 +8,10 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 #include <vector>
 
+#include "core/companions.h"
 #include "core/error.h"
 #include "core/fork.h"
 #include "core/profile.h"
@@ -97,6 +99,16 @@ Storage* take_storage() {
   Storage* s = pool.back();
   pool.pop_back();
   return s;
+}
+
+std::unordered_map<const Storage*, PyObject*>& companions() {
+  static auto& all = *new std::unordered_map<const Storage*, PyObject*>();
+  return all;
+}
+
+void let_companion_go(const Storage* s) {
+  auto found = companions().extract(s);
+  if (!found.empty()) Py_DECREF(found.mapped());
 }
 
 [[noreturn]] void refuse_device(Device d) {
@@ -190,7 +202,15 @@ CpuMemory cpu_memory() {
   return {cache().in_use, cache().cached, cache().peak};
 }
 
+PyObject* companion_of(const Storage& s, PyObject* fresh) {
+  auto [place, added] = companions().try_emplace(&s, fresh);
+  if (added) Py_INCREF(fresh);
+  return place->second;
+}
+
 void StorageRef::destroy(Storage* s) {
+  if (!companions().empty()) [[unlikely]]
+    let_companion_go(s);
   if (s->release) s->release(*s);
   auto& pool = storage_pool();
   if (pool.size() < kMaxPooled) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/companions.h"
 #include "python/library_name.h"
 #include "python/pinned_storage.h"
 #include "python/shared_memory.h"
@@ -423,6 +424,9 @@ PyObject* storage_fresh(PyObject* self, PyObject*) {
 }
 PyObject* storage_nbytes(PyObject* self, PyObject*) { return PyLong_FromLongLong(size_of(self)); }
 PyObject* storage_data_ptr(PyObject* self, PyObject*) { return PyLong_FromVoidPtr(storage_of(self).data); }
+PyObject* storage_companion(PyObject* self, PyObject* fresh) {
+  return guarded([&] { return Py_NewRef(companion_of(storage_of(self), fresh)); });
+}
 PyObject* storage_element_size(PyObject*, PyObject*) { return PyLong_FromLong(1); }
 PyObject* storage_resizable(PyObject* self, PyObject*) { return PyBool_FromLong(storage_of(self).resizable); }
 PyObject* storage_is_shared(PyObject* self, PyObject*) {
@@ -476,6 +480,7 @@ PyMethodDef storage_methods[] = {
     {"_share_file", storage_share_file, METH_O, "Moves to a file at this path; gives the path it has, if any."},
     {"_open_shared_file", storage_open_shared_file, METH_VARARGS | METH_CLASS, "Opens what _share_file made."},
     {"_as_tensor", storage_as_tensor, METH_O, "A 1-d tensor of the given dtype on these bytes."},
+    {"_companion", storage_companion, METH_O, "The object that lives as long as these bytes: the first given."},
     {"__copy__", storage_clone, METH_NOARGS, nullptr},
     {"__deepcopy__", storage_deepcopy, METH_O, nullptr},
     {"__reduce__", storage_reduce, METH_NOARGS, nullptr},

@@ -122,7 +122,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple:
     return importlib.import_module("tocha.nn.modules._conversion").parse_to(*args, **kwargs)
 
 
-_NAMES = (
+NAMES = (
     DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state, _is_tracing, _get_accelerator,
     *map(_setting, _SETTINGS),
 )  # fmt: skip
@@ -149,7 +149,7 @@ def install() -> None:
     vars(_C)["_functorch"] = native_functorch
     sys.modules["torch._C._functorch"] = sys.modules["tocha._C._functorch"] = native_functorch
     vars(_C)["__getattr__"] = late
-    for value in _NAMES:
+    for value in NAMES:
         if not hasattr(_C, value.__name__):
             setattr(_C, value.__name__, value)
     for device in ("cpu", "gpu"):

@@ -12,6 +12,7 @@ import os
 import types
 from typing import Any, NoReturn
 
+from tocha import _C
 from tocha._alias import native_names
 
 # Modules of which tocha has a part: their other names refuse, because programs import them before they ask what is there.
@@ -119,8 +120,8 @@ def _again(module: str, name: str) -> Any:
 def answer(module: types.ModuleType, name: str) -> Any:
     """A name that a module has in PyTorch and not here: a module, a class or a function that refuses."""
     full = f"{module.__name__}.{name}"
-    if module.__name__ == "torch" and name in native_names.LATE:
-        return native_names.late(name)
+    if module.__name__ == "torch" and (name in native_names.LATE or name in _table()["_C"]["class"].split()):
+        return getattr(_C, name)
     if known(full) is not None:
         return importlib.import_module(full)
     made = None if name.startswith("__") else _made(module.__name__, name, known(module.__name__) or {})

@@ -35,6 +35,8 @@ class finfo(_TypeInfo):
     1.1920928955078125e-07
     """
 
+    __module__ = "tocha"
+
     def __init__(self, type: _C.dtype | None = None) -> None:
         d = _C.get_default_dtype() if type is None else type
         if not isinstance(d, _C.dtype):
@@ -68,6 +70,8 @@ class iinfo(_TypeInfo):
     >>> tocha.iinfo(tocha.int8).max
     127
     """
+
+    __module__ = "tocha"
 
     def __init__(self, type: _C.dtype) -> None:
         if not isinstance(type, _C.dtype):

@@ -6,6 +6,7 @@ import collections
 from typing import Any
 
 from tocha import _C
+from tocha._core import switches
 from tocha._logging import events
 from tocha._logging.collect import HISTORY
 
@@ -50,6 +51,11 @@ def compile_times(repr: str = "str", aggregate: bool = False) -> Any:
     width = max([len("Function"), *(len(name) for name, _ in rows)])
     lines = [f"{name:<{width}}  {text}" for name, text in [("Function", "Runtimes (s)"), *rows]]
     return "\n".join(["TorchDynamo compilation metrics:", *lines])
+
+
+def warn_once(msg: str, stacklevel: int = 1) -> None:
+    """A warning that comes once in a program."""
+    switches.warn_once(msg, stacklevel=stacklevel + 1)
 
 
 events.add(_count)

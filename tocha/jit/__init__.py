@@ -17,7 +17,7 @@ from tocha.jit.annotations import Attribute, annotate
 from tocha.nn.modules.module import Module
 
 __all__ = [
-    "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion",
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "enable_onednn_fusion",
     "export", "export_opnames", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
     "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
     "script_if_tracing", "script_method", "set_fusion_strategy", "set_module", "strict_fusion", "trace", "trace_module", "unused", "wait",
@@ -31,6 +31,14 @@ class Error(Exception):
     """What a compiled program raises.
 
     >>> issubclass(tocha.jit.Error, Exception)
+    True
+    """
+
+
+class TracerWarning(Warning):
+    """What a trace warns of. There is none, and it never does.
+
+    >>> issubclass(tocha.jit.TracerWarning, Warning)
     True
     """
 
@@ -260,6 +268,11 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
     """Refused: compiled programs cannot be run."""
     _refuse("load")
+
+
+def _get_trace_graph(f: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Any:
+    """Refused: there is no graph."""
+    _refuse("_get_trace_graph")
 
 
 def export_opnames(m: Any) -> list[str]:

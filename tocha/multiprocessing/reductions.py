@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import uuid
+import weakref
 from multiprocessing import context, reduction
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -20,6 +21,7 @@ from tocha import _C
 from tocha.storage import TypedStorage, typed_storage
 
 __all__ = [
+    "StorageWeakRef",
     "get_all_sharing_strategies",
     "get_sharing_strategy",
     "init_reductions",
@@ -70,6 +72,42 @@ def set_sharing_strategy(new_strategy: str) -> None:
     if new_strategy not in _STRATEGIES:
         raise AssertionError(f"invalid sharing strategy '{new_strategy}', expected one of {_STRATEGIES}")
     _strategy = new_strategy
+
+
+# ---- Storages, without keeping them.
+
+
+class _Life:
+    """What ends when a storage does; its wrappers in Python come and go."""
+
+
+class StorageWeakRef:
+    """A weak reference to a storage: the same for every tensor on it, expired when the last one is gone.
+
+    >>> x = tocha.ones(3)
+    >>> seen = tocha.multiprocessing.reductions.StorageWeakRef(x.untyped_storage())
+    >>> seen == tocha.multiprocessing.reductions.StorageWeakRef(x[1:].untyped_storage()), seen.expired()
+    (True, False)
+    >>> del x
+    >>> seen.expired()
+    True
+    """
+
+    __slots__ = ("_life", "cdata")
+
+    def __init__(self, storage: Any) -> None:
+        life = storage.untyped()._companion(_Life())
+        self._life, self.cdata = weakref.ref(life), id(life)
+
+    def expired(self) -> bool:
+        """Whether the storage is gone."""
+        return self._life() is None
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StorageWeakRef) and self._life is other._life  # one reference for each life
 
 
 # ---- Names in the file system.

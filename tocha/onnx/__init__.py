@@ -9,9 +9,11 @@ import enum
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from tocha.onnx import symbolic_helper
+
 __all__ = [
     "OnnxExporterError", "OperatorExportTypes", "TensorProtoDataType", "TrainingMode", "export", "is_in_onnx_export",
-    "register_custom_op_symbolic", "unregister_custom_op_symbolic",
+    "register_custom_op_symbolic", "symbolic_helper", "unregister_custom_op_symbolic",
 ]  # fmt: skip
 
 TrainingMode = enum.IntEnum("TrainingMode", "EVAL PRESERVE TRAINING", start=0, module=__name__)

@@ -26,10 +26,10 @@ def alias_copy(self):
     return op._dense_copy(self)
 
 
-@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY, tags=frozenset({"no_gradient"}), whole=True)
+@native("detach_copy(Tensor self) -> Tensor", algorithm="memory", kernel="_dense_copy", variants=_COPY)
 def detach_copy(self):
-    """A contiguous copy without history."""
-    return op._dense_copy(self.detach())
+    """A contiguous copy. It has a history, but one without a derivative."""
+    return Out(self.shape, self.dtype)
 
 
 @composite(

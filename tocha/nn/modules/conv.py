@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -251,6 +252,18 @@ class _ConvTransposeNd(_ConvNd):
                 f"(for an input of {input.size()[unspatial:]})"
             )
         return [size - m for size, m in zip(output_size, least, strict=True)]
+
+
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """An older name of what transposed convolutions share: packages ask whether a layer is one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            "`_ConvTransposeMixin` is a deprecated internal class. Please consider using public APIs.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
 
 
 class _TransposedConvolution(_ConvTransposeNd):

@@ -32,7 +32,7 @@ from tocha.operators.masks import masked_fill_
 from tocha.operators.record import batching
 from tocha.operators.solvers import _column_major_copy
 from tocha.operators.statistics import _has_negative
-from tocha.operators.view_copies import _dense_copy
+from tocha.operators.view_copies import _dense_copy, detach_copy
 from tocha.operators.views import _unsafe_view, detach
 
 
@@ -54,7 +54,7 @@ register(
     _check_probabilities,
     _has_negative,
 )
-register(of_value, _column_major_copy, _dense_copy)
+register(of_value, _column_major_copy, _dense_copy, detach_copy)
 
 
 @batching(clone, to_dtype, to_device, _to_copy, _to_cpu, zeros_like, ones_like, full_like, empty_like)

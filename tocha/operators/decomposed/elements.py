@@ -16,10 +16,10 @@ from tocha.operators.indexing import index
 from tocha.operators.joins import cat, is_skipped
 from tocha.operators.rearrange import _in_format_of, constant_pad_nd
 from tocha.operators.record import elements
-from tocha.operators.view_copies import _dense_copy
+from tocha.operators.view_copies import _dense_copy, detach_copy
 
 
-@elements(clone, _dense_copy, _in_format_of)
+@elements(clone, _dense_copy, detach_copy, _in_format_of)
 def same_element(reader, at, self, *layout):
     return reader.read(self, at)
 

@@ -1,5 +1,5 @@
 """Logs for TensorBoard, on the package tensorboard."""
 
-from tocha.utils.tensorboard.writer import SummaryWriter
+from tocha.utils.tensorboard.writer import FileWriter, SummaryWriter
 
-__all__ = ["SummaryWriter"]
+__all__ = ["FileWriter", "SummaryWriter"]

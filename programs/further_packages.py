@@ -494,4 +494,69 @@ def use_bitsandbytes():
     record("bitsandbytes", packed, F.dequantize_blockwise(packed, state), state.absmax)
 
 
+def use_snntorch():
+    import snntorch as snn
+    from snntorch import surrogate
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 8), nn.Linear(8, 3)
+            self.s, self.t = (snn.Leaky(beta=0.9, spike_grad=surrogate.fast_sigmoid()) for _ in range(2))
+
+        def forward(self, x):
+            m, n, found = self.s.init_leaky(), self.t.init_leaky(), []
+            for _ in range(5):
+                spikes, m = self.s(self.a(x), m)
+                _, n = self.t(self.b(spikes), n)
+                found.append(n)
+            return torch.stack(found)
+
+    train("snntorch", Net(), lambda m: m(draw(3, 4, low=0, high=4)))
+
+
+def use_torch_pruning():
+    import torch_pruning as tp
+
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 5),
+    ).to(KIND)
+    x = draw(2, 3, 12, 12)
+    pruner = tp.pruner.BasePruner(
+        model, x, importance=tp.importance.GroupMagnitudeImportance(), pruning_ratio=0.5, ignored_layers=[model[-1]]
+    )
+    pruner.step()
+    record(
+        "torch_pruning",
+        [list(p.shape) for p in model.parameters()],
+        model.eval()(x),
+        list(tp.utils.count_ops_and_params(model, x)),
+    )
+
+
+def use_pytorch_warmup():
+    import pytorch_warmup as warmup
+
+    model = network()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    schedule, warm, rates = (
+        torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10),
+        warmup.UntunedLinearWarmup(optimizer),
+        [],
+    )
+    for _ in range(5):
+        optimizer.step()
+        with warm.dampening():
+            schedule.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    record("pytorch_warmup", rates)
+
+
 installed(globals())

@@ -274,14 +274,17 @@ def main() -> int:
     print("making the environments", file=sys.stderr, flush=True)
     make_environments(*environments, chosen.wheel and chosen.wheel.absolute())
     named = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in NOT_ALONE)
-    only = [n.partition(":")[2] for n in chosen.names if ":" in n]
+    asked: dict[str, list[str]] = {}  # the cases of each program; none: all
+    for name in chosen.names or named:
+        program, colon, only = name.partition(":")
+        asked.setdefault(program, []).extend([only] if colon else [])
     counts: dict[str, Counter] = {}
     _line("program", "case", "agrees", "largest difference, in parts of the largest element")
-    for program in dict.fromkeys(n.partition(":")[0] for n in chosen.names or named):
+    for program, cases in asked.items():
         print(f"running {program}", file=sys.stderr, flush=True)
-        cases = compare(program, *environments, only)
-        counts[program] = Counter(case.how for case in cases.values())
-        for name, case in cases.items():
+        found = compare(program, *environments, cases)
+        counts[program] = Counter(case.how for case in found.values())
+        for name, case in found.items():
             _line(program, name, *case)
     alias_works = bool(chosen.names) or check_alias(environments[0])
     show_sums(counts)

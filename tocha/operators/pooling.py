@@ -111,6 +111,7 @@ def _max_windows(self, sizes, kernel, stride, padding, dilation):
 
 @native(
     "_max_lines(Tensor self, int size, int kernel, int stride, int padding, int dilation) -> Tensor",
+    algorithm="selection",
     variants="",
 )
 def _max_lines(self, size, kernel, stride, padding, dilation):

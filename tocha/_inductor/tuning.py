@@ -27,7 +27,7 @@ log = logging.getLogger("tocha._inductor.tuning")
 CHOICES = Folder("tuning", ".json")
 ANY, TILES, BLAS = 0, 1, 2  # engines, see tocha_product in csrc/cpu/engine/program_api.h
 GIVEN, ROWS, PACKED = "given", "rows", "packed"  # layouts of a constant operand: as it is, row by row, in panels
-USUAL = (0, 0)  # rows and depth of the blocks in which the library's own kernels multiply: 112 and 512
+USUAL, OWN = (0, 0), (112, 512)  # rows and depth of the blocks of the library's own kernels, unsaid and said (csrc/cpu/gemm/tiles.cpp)
 TILINGS = ((56, 512), (224, 512), (112, 256), (224, 256), (448, 128))
 ROUNDS, SECONDS = 7, 0.02  # measurements of each way, and how long each takes at most
 CLOSE = 1.03  # the way of eager is left only for one that is faster than this
@@ -125,8 +125,8 @@ def ways(p: Product, constant: _C.Tensor | None) -> list[Way]:
 def in_tiles(p: Product, layout: str) -> list[Way]:
     """The library's own kernels: in the usual blocks, and in others that cut the product in another way."""
     rows, depth = p.result.sizes[-2], p.tensors[0].sizes[-1]
-    cuts = {(-(rows // -r), -(depth // -d)): Way(TILES, layout, (r, d)) for r, d in TILINGS}
-    return list((cuts | {(-(rows // -112), -(depth // -512)): Way(TILES, layout)}).values())
+    cuts = {(-(rows // -r), -(depth // -d)): (r, d) for r, d in (*TILINGS, OWN)}
+    return [Way(TILES, layout, USUAL if t == OWN else t) for t in cuts.values()]
 
 
 def apply(program: Program, p: Product, way: Way, constant: _C.Tensor | None, made: dict[tuple, Buffer]) -> None:

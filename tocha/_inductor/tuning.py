@@ -27,7 +27,10 @@ log = logging.getLogger("tocha._inductor.tuning")
 CHOICES = Folder("tuning", ".json")
 ANY, TILES, BLAS = 0, 1, 2  # engines, see tocha_product in csrc/cpu/engine/program_api.h
 GIVEN, ROWS, PACKED = "given", "rows", "packed"  # layouts of a constant operand: as it is, row by row, in panels
-USUAL, OWN = (0, 0), (112, 512)  # rows and depth of the blocks of the library's own kernels, unsaid and said (csrc/cpu/gemm/tiles.cpp)
+USUAL, OWN = (
+    (0, 0),
+    (112, 512),
+)  # rows and depth of the blocks of the library's own kernels, unsaid and said (csrc/cpu/gemm/tiles.cpp)
 TILINGS = ((56, 512), (224, 512), (112, 256), (224, 256), (448, 128))
 ROUNDS, SECONDS = 7, 0.02  # measurements of each way, and how long each takes at most
 CLOSE = 1.03  # the way of eager is left only for one that is faster than this

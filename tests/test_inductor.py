@@ -92,6 +92,37 @@ def test_softmax_reads_its_input_from_memory_and_keeps_the_row():
     assert "row_exp" in c.source and len(k.reads() - set(k.results())) == 1
 
 
+ROWS_ON_THE_STACK = "alignas(64) float row_exp"
+
+
+def test_softmax_keeps_the_row_where_the_result_will_be():
+    assert ROWS_ON_THE_STACK not in compiled(lambda x: x.softmax(-1), randn(5, 70)).source
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x.softmax(-1), (x - x.amax(-1, True)).exp().flip(-1) * x.softmax(-1)),  # read out of order
+        lambda x: x.softmax(-1).double(),  # of another dtype
+        lambda x: x.softmax(-1).flip(-1),  # laid out from the end
+        lambda x: x.reshape(5, 7, 10).softmax(-1).transpose(0, 2).contiguous(),  # in steps
+        lambda x: x.exp().softmax(-1).cumsum(-1),
+        lambda x: (x.softmax(-1) - x.log_softmax(-1)).softmax(-1) + x.softmax(-1).softmax(-1),
+    ],
+)
+def test_rows_that_the_result_cannot_hold_stay_apart(f):
+    compiled(f, randn(5, 70))
+
+
+def test_a_row_is_not_kept_in_memory_that_is_still_read():
+    def f(x, y):
+        z = x + y
+        e = (z - z.amax(-1, True)).exp()
+        return e / e.sum(-1, True) + z  # z's memory may be the result's
+
+    compiled(f, randn(5, 70), randn(5, 70, seed=1))
+
+
 def test_a_reduction_takes_its_prologue_and_epilogue():
     c = compiled(lambda x, y: ((x * y).sum(-1) + 1).sqrt().abs(), randn(8, 50).abs(), randn(8, 50, seed=1).abs())
     assert len(c.kernels) == 1

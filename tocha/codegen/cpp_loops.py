@@ -438,11 +438,15 @@ class KernelWriter:
         sizes, variables = self.coalesced(sizes, variables, members, columns=False)
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
+        lodged = self.lodged([s.atom_of(v) for _, made in columns.values() for v in made])
         for b, m in self.scratch.items():
-            self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
+            if b not in lodged:
+                self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         if sizes:
             self.decode("r", sizes, variables)
+        for b, start in lodged.items():
+            self.text.put(f"{memory_type(b.dtype)}* const row_{b.name} = {start};")
         for level in range(max(self.levels.values()) + 1):
             here = [m for m in members if self.levels[m] == level]
             single = [m for m in here if m.loop.fold is None and self.group_of[m] == 1]
@@ -496,6 +500,44 @@ class KernelWriter:
                     self.scratch[b] = m
                 else:
                     self.kernel.inner.discard(b)
+
+    def lodged(self, columns: Sequence[s.Atom | None]) -> dict[Buffer, str]:
+        """Rows of scratch that can lie where a later pass puts a result, and where that is: the cache fetches the result's lines while
+        there is something to compute, and the last pass finds them."""
+        found: dict[Buffer, str] = {}
+        taken: set[Buffer] = set()
+        for b, m in self.scratch.items():
+            for o in self.kernel.members:
+                if o.loop.fold is not None or self.group_of[o] != self.group_of[m] or self.levels[o] <= self.levels[m]:
+                    continue
+                for result in o.loop.results:
+                    start = self.start_of_row(o, result, columns)
+                    free = result not in taken and result not in self.kernel.inner and result not in self.shared
+                    same = memory_type(result.dtype) == memory_type(b.dtype)
+                    if b not in found and free and same and start is not None and self.read_before(b, m, o):
+                        found[b] = f"{self.pointer(result)} + {self.index(start)}"
+                        taken.add(result)
+        return found
+
+    def start_of_row(self, m: Member, b: Buffer, columns: Sequence[s.Atom | None]) -> Any:
+        """Where a row of a result begins, if its elements lie one after another in the order of the columns."""
+        index = [self.simplified(v, self.places[m]) for v in m.loop.variables]
+        place = s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)])
+        start = self.known.simplify(s.add(place, s.scale(self.column_number(m, index), -1)))
+        return None if any(a in s.free_symbols(start) for a in columns) else start
+
+    def read_before(self, b: Buffer, m: Member, last: Member) -> bool:
+        """Whether nobody reads a row of scratch after a member has written its results, nor that member but at the place it writes."""
+        for o in self.kernel.members:
+            for load in o.loop.loads():
+                if load.buffer is not b:
+                    continue
+                if o is last:
+                    if not self.at_same_column(m, o, load):
+                        return False
+                elif self.levels[o] >= self.levels[last]:
+                    return False
+        return True
 
     def row_values(self, members: Sequence[Member]) -> None:
         """Members with one value per row."""

@@ -49,8 +49,8 @@ int expect(void* p, int64_t position, int64_t dtype, int64_t ndim, const int64_t
   bool fits = t->ndim == ndim && static_cast<int64_t>(t->dtype) == dtype && !t->conj && !t->neg && t->device.is_cpu();
   for (int64_t i = 0; fits && i < ndim; ++i) {
     fits = sizes[i] < 0 || t->dims[i] == sizes[i];
-    // The stride of a dim of one element is never used.
-    fits = fits && (strides[i] < 0 || t->dims[i] < 2 || t->dims[ndim + i] == strides[i]);
+    // The stride of a dim of one element is never used, nor are those of a tensor without elements.
+    fits = fits && (strides[i] < 0 || t->dims[i] < 2 || !t->numel || t->dims[ndim + i] == strides[i]);
   }
   if (fits && (t->storage->data || !t->numel)) return 0;
   return guarded_status([&] {

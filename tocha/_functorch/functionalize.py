@@ -182,8 +182,8 @@ class Functionalizer:
         self.mode = ProxyTorchDispatchMode(self.tracer, "fake")
         self.of: dict[Node, Any] = {}  # by node of the given graph: Alias, a list of such, a number's node
         self.inputs: list[Alias | None] = []
-        self.first: dict[Node, Node] = {}  # of a node that changed a tensor's geometry: the one that made the tensor
-        self.moved: dict[Node, Alias] = {}  # by the latter: what the tensor is now
+        self.first: dict[Alias, Alias] = {}  # of a tensor whose geometry was changed: what it was at first
+        self.moved: dict[Alias, Alias] = {}  # by the latter: what the tensor is now
         self.fake_mode = self._fake_mode()
         self.tracer.fake_mode = self.fake_mode
 
@@ -296,8 +296,8 @@ class Functionalizer:
             return self.fresh(self.copied(n))
         schema = n.target._schema
         if is_metadata_write(n.target):
-            made = self.view(n, functional_form(n.target))
-            self.first[n] = first = self.first.get(n.args[0], n.args[0])  # type: ignore[arg-type, assignment]
+            old, made = self.of[n.args[0]], self.view(n, functional_form(n.target))  # type: ignore[index]
+            self.first[made] = first = self.first.get(old, old)
             self.moved[first] = made
             return made
         if written(schema):
@@ -388,8 +388,14 @@ class Functionalizer:
         return returned[0] if len(returned) == 1 else returned
 
     def is_same(self, target: Any, source: Any) -> bool:
-        """Whether a tensor is copied to itself."""
-        return isinstance(target, Node) and isinstance(source, Node) and self.of[target] is self.of[source]
+        """Whether a tensor is copied to itself, or to a view that is the same elements in the same order."""
+        if not isinstance(target, Node) or not isinstance(source, Node):
+            return False
+        a, b = self.of[target], self.of[source]
+        if a is b:
+            return True
+        on_one = isinstance(a, Alias) and isinstance(b, Alias) and a.storage is b.storage
+        return on_one and same_elements(self.read(a), self.read(b))
 
     def refuse_repeated(self, n: Node, targets: list[Any]) -> bool:
         """Refuses writes to expanded tensors as eager mode does: only fills, and writes at chosen places, take them. Whether this is
@@ -483,10 +489,10 @@ class Functionalizer:
     def move_inputs(self) -> None:
         """Inputs whose geometry the program changed get it at the end."""
         for first, alias in self.moved.items():
-            if first.op == "placeholder":
+            if first in self.inputs:
                 value = self.read(alias)
                 given = (value.shape, value.stride(), value.storage_offset())
-                node = self.node_of(self.placeholder_value(self.of[first]))
+                node = self.node_of(self.placeholder_value(first))
                 shown = self.tracer.create_arg(tuple(list(g) if isinstance(g, tuple) else g for g in given))
                 self.tracer.graph.call_function(_ops.ops.aten.as_strided_.default, (node, *shown))  # type: ignore[misc]
 
@@ -522,6 +528,22 @@ def writes_any(graph: Graph) -> bool:
 
 def same_sizes(a: Tensor, b: Tensor) -> bool:
     return len(a.shape) == len(b.shape) and all(bool(x == y) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def same_elements(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors on one storage are the same elements in the same order, but for dims of one element in front."""
+    if not isinstance(a, FakeTensor) or not isinstance(b, FakeTensor):
+        return False
+    f, g = a._facts, b._facts
+    seen = [(x.dtype, x.conjugated, x.negated, *map(str, (x.offset, *leading_ones_off(x)))) for x in (f, g)]
+    return seen[0] == seen[1]
+
+
+def leading_ones_off(f: Any) -> list[tuple[Any, Any]]:
+    dims = list(zip(f.sizes, f.steps, strict=True))
+    while dims and type(dims[0][0]) is int and dims[0][0] == 1:
+        del dims[0]
+    return dims
 
 
 def lies_otherwise(value: Tensor, old: Tensor) -> bool:

@@ -562,9 +562,10 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     assert isinstance(alias, Alias)
     start = pass_.of[base] if base is not None else None
     before = start.recorded if isinstance(start, Alias) else ()
-    if base is None and alias.storage.given in pass_.moved:  # the input has another geometry by then
+    given = pass_.of.get(alias.storage.given)
+    if base is None and given in pass_.moved:  # the input has another geometry by then
         first = pass_.placeholder_value(alias)
-        stays = pass_.read(pass_.moved[alias.storage.given]).storage_offset() == first.storage_offset()
+        stays = pass_.read(pass_.moved[given]).storage_offset() == first.storage_offset()
         return (as_it_lies(first, stays), *alias.recorded)
     if len(before) <= len(alias.recorded) and all(a is b for a, b in zip(before, alias.recorded, strict=False)):
         return alias.recorded[len(before) :]

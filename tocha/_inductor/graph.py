@@ -15,7 +15,7 @@ from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import INTEGER, REAL, Buffer, NotLowered, Program, plain, verify
+from tocha.ir.loops import Buffer, NotLowered, Program, Source, plain, verify
 from tocha.ir.sym_types import FloatExpr, Symbolic
 from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
@@ -121,36 +121,38 @@ class GraphLowering:
             f = facts_of(value)
             self.given[f.memory] = value
             self.inputs.append(self.lowering.buffer(f, node.name))
-            self.learn_sizes(len(self.inputs) - 1, f)
             return f
         self.inputs.append(None)
         e = plain(value)
         if isinstance(e, s.Expr):
             atom = s.atom_of(e)
             if atom is not None:
-                self.symbols[atom] = (len(self.inputs) - 1, INTEGER)
+                self.symbols[atom] = Source(len(self.inputs) - 1, "integer")
             return value
         if isinstance(e, FloatExpr) and e.name == "symbol":
-            self.symbols[e.args[0]] = (len(self.inputs) - 1, REAL)
+            self.symbols[e.args[0]] = Source(len(self.inputs) - 1, "real_bits")
             return value
         if isinstance(value, int | float | bool | type(None)):
             return value
         raise NotLowered(f"an input that is {type(value).__name__}")
 
-    def learn_sizes(self, position: int, f: Facts) -> None:
-        for d, n in enumerate(f.sizes):
-            e = plain(n)
-            atom = s.atom_of(e) if isinstance(e, s.Expr) else None
-            if atom is not None and atom.kind == "symbol":
-                self.symbols.setdefault(atom, (position, d))
-
     def solve_sizes(self) -> None:
-        """Sizes that inputs have only as a part of theirs (n of a padded result, n + 3, that backward gets) are computed from those."""
-        sums = [
-            (e, i, d) for i, b in enumerate(self.inputs) if b for d, e in enumerate(b.sizes) if isinstance(e, s.Expr)
+        """Finds each symbol in the geometry of an input. Those that inputs have only as a part of theirs (n of a padded result, n + 3,
+        that backward gets) are computed from it; sizes come before strides, which say nothing where there is one element."""
+        inputs = [(i, b) for i, b in enumerate(self.inputs) if b is not None]
+        shown = [
+            (n, Source(i, function, d))
+            for function in ("size", "stride")
+            for i, b in inputs
+            for d, n in enumerate(b.sizes if function == "size" else b.strides)
+            if isinstance(n, s.Expr)
         ]
-        for _ in sums:  # what one finds may be what another waits for
-            for e, i, d in sums:
+        for e, source in shown:
+            atom = s.atom_of(e)
+            if atom is not None and atom.kind == "symbol":
+                self.symbols.setdefault(atom, source)
+        for _ in shown:  # what one finds may be what another waits for
+            for e, source in shown:
                 unknown = s.free_symbols(e) - self.symbols.keys()
                 if len(unknown) != 1:
                     continue
@@ -158,9 +160,9 @@ class GraphLowering:
                 times = dict(s.terms_of(e)).get(((atom, 1),), 0)
                 rest = s.add(e, s.scale(s.of_atom(atom), -times))
                 if times and atom not in s.free_symbols(rest):
-                    shown = s.symbol(f"input{i}_{d}")
-                    self.symbols[s.atom_of(shown)] = (i, d)  # type: ignore[index]
-                    self.symbols[atom] = s.floordiv(s.add(shown, s.scale(rest, -1)), times)
+                    read = s.symbol("_".join(map(str, source)))
+                    self.symbols[s.atom_of(read)] = source  # type: ignore[index]
+                    self.symbols[atom] = s.floordiv(s.add(read, s.scale(rest, -1)), times)
 
     def constant(self, node: fx.Node) -> Any:
         value: Any = self.module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -98,6 +98,7 @@ class Backward:
             reader.tensor_of(f, [])  # also of a result that has no history
         known = [f for v in (*call.arguments.values(), *call.results) for f in facts_in(v)]
         self.tensors = {id(f): t for f in known if (t := reader.tensors.get(id(f))) is not None}
+        self.geometry = [(f, f.sizes, f.steps, f.offset) for f in known]
         # What is read for its elements must not be written to before backward, and goes through saved_tensors_hooks.
         self.kept = [id(f) for n in names for f in facts_in(self.value(n)) if id(f) in self.tensors]
 
@@ -132,13 +133,28 @@ class Backward:
                 reader.tensors[id(given[-1]._facts)] = given[-1]
                 shown.append(given[-1]._facts)
         wanted = list(dict.fromkeys(n for n, _ in self.inputs))
-        found = gradients(reader, self.call, shown, wanted)
+        found = gradients(reader, self.call_as_it_was(reader), shown, wanted)
         out = []
         for name, at in self.inputs:
             g = found[name]
             g = g if at is None or g is None else g[at]
             out.append(None if g is None else reader.tensor_of(g, given))
         return tuple(out)
+
+    def call_as_it_was(self, reader: Any) -> Call:
+        """The call, with views in place of tensors whose own geometry was changed since (t_, unsqueeze_)."""
+        moved = {id(f): geometry for f, *geometry in self.geometry if f.sizes is not geometry[0]}
+        if not moved:
+            return self.call
+
+        def as_it_was(v: Any) -> Any:
+            if isinstance(v, list | tuple):
+                return type(v)(as_it_was(x) for x in v)
+            return reader.apply("as_strided", (v, *moved[id(v)]), {}) if id(v) in moved else v
+
+        with reader:
+            given = {n: as_it_was(v) for n, v in self.call.arguments.items()}
+            return Call(self.call.operator, given, as_it_was(list(self.call.results)))
 
     def zeros(self, reader: Any, result: Any) -> Any:
         floating = isinstance(result, Facts) and result.dtype.is_differentiable
@@ -212,6 +228,9 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
         before[next(iter(arguments))] = value_before(reader, target)
     result = reader.silently(o, arguments, inplace)
     if isinstance(target, Facts) and (written := reader.tensors.get(id(target))) is not None:
+        if o.kind == "view" and inputs:
+            moved(reader, o, before, inputs, written)
+            return result
         count_write(written)  # now: what is kept of it is of this version
     if not inputs or any(result is v for v in arguments.values() if not writes):
         return result
@@ -222,9 +241,6 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
         node.backward = Backward(reader, Call(o, before, [target]), slots)
         node.to_save = node.backward.to_save()
         written = reader.tensor_of(target, [])
-        if o.kind == "view":  # its geometry changes, and no element of its base
-            _C._record_node(node, tuple(t for *_, t in inputs), (written,), False)
-            return result
         record_write(reader, node, [t for *_, t in inputs], written, slots[0][0] == next(iter(arguments)))
         return result
     given = [t for *_, t in inputs]
@@ -239,6 +255,17 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     node.to_save = node.backward.to_save()
     _C._record_node(node, tuple(given), tuple(chosen), isinstance(result, list))
     return result
+
+
+def moved(reader: Any, o: Operator, before: dict[str, Any], inputs: Sequence[tuple], t: Any) -> None:
+    """Records that a tensor's own geometry changes, and no element. The history of a view is that of its base, seen as the view lies
+    by then: it is made when somebody asks for it."""
+    if t._base is None or not t._base.requires_grad:
+        node = node_class(node_name(o, before, True))()
+        node.backward = Backward(reader, Call(o, before, [t._facts]), [(n, i) for n, i, _ in inputs])
+        node.to_save = node.backward.to_save()
+        _C._record_node(node, tuple(given for *_, given in inputs), (t,), False)
+    count_write(t)
 
 
 def count_write(t: Any) -> None:

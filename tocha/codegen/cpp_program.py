@@ -11,7 +11,7 @@ from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import INTEGER, REAL, Buffer, Call, Convolution, Followed, Geometry, NotLowered, Product, Program
+from tocha.ir.loops import Buffer, Call, Convolution, Followed, Geometry, NotLowered, Product, Program
 from tocha.ir.memory import MemoryPlan, last_uses
 from tocha.ir.sym_types import FloatExpr
 
@@ -91,9 +91,8 @@ class ProgramWriter:
     def size_text(self, source: Any) -> str:
         if isinstance(source, s.Expr):
             return self.index(source)
-        position, dim = source
-        reads = {INTEGER: f"api->integer(inputs[{position}])", REAL: f"api->real_bits(inputs[{position}])"}
-        return reads.get(dim, f"api->size(inputs[{position}], {dim})")
+        of = f"inputs[{source.position}]"
+        return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
 
     def write(self) -> str:
         kernels = [writer_of(k, self.program.known) for k in self.items if isinstance(k, Kernel)]

@@ -8,6 +8,7 @@ sizes compare), one learnt inequality at a time, and cases for minimum and maxim
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from tocha.ir import symbolic as s
@@ -25,6 +26,18 @@ def _times(a: Bound, b: Bound) -> Bound:
 def _range_product(a: Range, b: Range) -> Range:
     corners = [_times(x, y) for x in a for y in b]
     return min(corners), max(corners)
+
+
+def _remainders(e: Expr) -> Iterator[tuple[Any, int, int]]:
+    """(rest, k, n) for each way to see e as rest + k * (a % n), which is a - n * (a // n)."""
+    for monomial, coefficient in e.terms:
+        atom = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else None
+        if atom is None or atom.kind != "floordiv" or type(atom.args[1]) is not int or atom.args[1] <= 0:
+            continue
+        a, n = atom.args
+        if coefficient % n == 0:
+            k = -coefficient // n
+            yield s.add(e, s.scale(s.mod(a, n), -k)), k, n
 
 
 def _floor(a: Bound, b: Bound) -> Bound:
@@ -239,6 +252,9 @@ class Assumptions:
         if found is None:
             self._bounds[e] = EVERYTHING  # while under way
             low, high = self._interval(e)
+            for rest, times, divisor in _remainders(e):
+                (a, b), (c, d) = self.bounds(rest), _range_product((times, times), (0, divisor - 1))
+                low, high = max(low, a + c), min(high, b + d)
             if math.isinf(low):
                 low = max(low, self._least(e))
             if math.isinf(high):

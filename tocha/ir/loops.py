@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from tocha.ir import layout
 from tocha.ir import symbolic as s
@@ -228,6 +228,15 @@ class Convolution(Followed):
 Step = Loop | Call
 
 
+class Source(NamedTuple):
+    """Where a symbol's value is read: of an input, by a function of the interface ("size" and "stride" of a dim, "integer",
+    "real_bits" of a number)."""
+
+    position: int
+    function: str
+    dim: int | None = None
+
+
 @dataclass(eq=False)
 class Program:
     """Steps in an order that they can run in."""
@@ -237,8 +246,7 @@ class Program:
     steps: list[Step]
     outputs: list[Any]  # Geometry; a symbolic integer; None
     known: Assumptions
-    # symbol: (input, dim); dim -1: the input is the number. Or an expression of others.
-    sizes: dict[s.Atom, Any] = field(default_factory=dict)
+    sizes: dict[s.Atom, Any] = field(default_factory=dict)  # what a symbol is: a Source, or an expression of others
 
     def __repr__(self) -> str:
         lines = [f"inputs: {', '.join(map(repr, self.inputs))}", *map(repr, self.steps)]
@@ -248,9 +256,6 @@ class Program:
                 f"outputs: {', '.join(o.buffer.name if isinstance(o, Geometry) else str(o) for o in self.outputs)}",
             ]
         )
-
-
-INTEGER, REAL = -1, -2  # in Program.sizes, in place of a dim: the input is the number itself
 
 
 def plain(value: Any) -> Any:
@@ -267,9 +272,8 @@ def index_of(address: Any, sizes: Sequence[Any], strides: Sequence[Any], known: 
     index: list[Any] = [0] * len(sizes)
     rest = address
     for d in in_memory_order(sizes, strides):
-        if isinstance(sizes[d], int) and (
-            sizes[d] == 1 or strides[d] == 0
-        ):  # a dense tensor without elements has such strides
+        one, none = (type(n) is int and n == v for n, v in ((sizes[d], 1), (strides[d], 0)))
+        if one or none:  # a dense tensor without elements has strides of zero
             continue
         index[d] = known.simplify(s.floordiv(rest, strides[d]))
         rest = known.simplify(s.add(rest, s.scale(s.mul(index[d], strides[d]), -1)))

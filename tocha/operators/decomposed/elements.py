@@ -11,6 +11,7 @@ from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.sym_types import expression as plain
 from tocha.operators.copies import _to_copy, clone, to_dtype
+from tocha.operators.distances import linalg_cross
 from tocha.operators.factories import arange_step, full
 from tocha.operators.indexing import index
 from tocha.operators.joins import cat, is_skipped
@@ -110,3 +111,21 @@ def indexed_element(reader, at, self, indices):
         size = reader.size(self, k)
         where.append(reader.loaded(scalar.where(n < 0, n + reader.position(size), n), size))
     return reader.read(self, where)
+
+
+@elements(linalg_cross)
+def cross_element(reader, at, self, other, dim):
+    """Rounded as the kernel rounds it: of two products that are equal, something may be left."""
+    t, d = reader.result.dtype, dim % len(at)
+    if not (t.is_integer or t.is_floating):
+        raise reader.refusal("cross: complex numbers")
+
+    def turned(x, by):
+        place = [s.mod(s.add(i, by), 3) if k == d else i for k, i in enumerate(at)]
+        return scalar.cast(reader.broadcast(x, place), t.compute)
+
+    a, b, c, d = turned(self, 1), turned(other, 2), turned(self, 2), turned(other, 1)
+    if t.compute is t:
+        return scalar.madd(a, b, -(c * d)) if t.is_floating else a * b - c * d
+    rounded = [scalar.cast(scalar.cast(x, t), t.compute) for x in (a * b, c * d)]
+    return scalar.cast(rounded[0] - rounded[1], t)

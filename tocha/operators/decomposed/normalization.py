@@ -35,6 +35,8 @@ def softmax_in_parts(self, dim, dtype):
 
 @decomposition(log_softmax)
 def log_softmax_in_parts(self, dim, dtype):
+    if self.numel() == 0:  # of any dtype
+        return op.zeros(self.shape, dtype=dtype or self.dtype, device=self.device)
     x = less_maximum(raised(self.to(dtype or self.dtype)), dim)
     return (x - op.log(op.sum(op.exp(x), [dim], True))).to(dtype or self.dtype)
 

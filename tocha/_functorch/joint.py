@@ -434,13 +434,13 @@ def finish(
     grads: list[Any] = []
     refusals: dict[int, str] = {}
     if differentiable:
-        kept, last = set(t.tracer.graph.nodes), t.last
+        before = Mark(t)
         try:
             tangents, grads = differentiated(t, [raws[i] for i in differentiable])
         except RuntimeError as e:
             if not is_refusal(e):
                 raise
-            forget_after(t, kept, last)
+            before.restore()
             refusals = refused(t, {i: raws[i] for i in differentiable})
             if not refusals:
                 raise
@@ -490,11 +490,20 @@ def differentiated(t: Tracing, roots: list[Any]) -> tuple[list[Any], list[Any]]:
     return tangents, gradients_of(t, roots, tangents)
 
 
-def forget_after(t: Tracing, kept: set[Node], last: Node | None) -> None:
-    """Takes out of the graph what an attempt has added to it."""
-    for n in reversed([n for n in t.tracer.graph.nodes if n not in kept]):
-        t.tracer.graph.erase_node(n)
-    t.last = last
+class Mark:
+    """What a trace is, so that what an attempt adds to it can be taken out again: nodes, and where symbols are read."""
+
+    def __init__(self, t: Tracing):
+        self.t, self.nodes, self.last = t, set(t.tracer.graph.nodes), t.last
+        numbers = t.tracer.numbers
+        self.made, self.sources = dict(numbers.made), dict(numbers.sources)
+
+    def restore(self) -> None:
+        graph, numbers = self.t.tracer.graph, self.t.tracer.numbers
+        for n in reversed([n for n in graph.nodes if n not in self.nodes]):
+            graph.erase_node(n)
+        self.t.last = self.last
+        numbers.made, numbers.sources = dict(self.made), dict(self.sources)
 
 
 def is_refusal(e: RuntimeError) -> bool:
@@ -506,13 +515,13 @@ def is_refusal(e: RuntimeError) -> bool:
 def refused(t: Tracing, roots: Mapping[int, Any]) -> dict[int, str]:
     """Which results have no gradients, and why."""
     found = {}
-    kept, last = set(t.tracer.graph.nodes), t.last
+    before = Mark(t)
     for i, root in roots.items():
         try:
             differentiated(t, [root])
         except RuntimeError as e:
             found[i] = str(e)
-        forget_after(t, kept, last)
+        before.restore()
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, topological
-from tocha.ir.select import CAST, where
+from tocha.ir.select import CAST, conj, where
 from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
@@ -198,6 +198,8 @@ class FormulaOnTensors:
             type(v.number) in (bool, int, float) for v in args
         ):  # of numbers alone: a number, no operator's call
             return as_operand(n.dtype.convert(n.op.evaluate(n, *(v.number for v in args))))
+        if n.op is conj and type(args[0].number) is complex:
+            return as_operand(args[0].number.conjugate())
         if n.op is where and type(args[0].number) is bool:
             return args[1] if args[0].number else args[2]
         if n.op is CAST:

@@ -136,6 +136,18 @@ def test_flip_in_all_directions(shape, dtype):
         )
 
 
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 12, 33])
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+def test_flips_of_images_with_channels_last(channels, dtype):
+    for height, width in ((3, 2), (5, 37), (2, 2100)):
+        x = (np.arange(2 * height * width * channels).reshape(2, height, width, channels) % 251).astype(dtype)
+        image = tocha.from_numpy(x).permute(0, 3, 1, 2)
+        for dims in ((3,), (2,), (2, 3), (0, 3), (1,), (0, 1, 2, 3)):
+            flipped = image.flip(dims)
+            assert flipped.stride() == image.stride()
+            np.testing.assert_array_equal(flipped.numpy(), np.flip(x.transpose(0, 3, 1, 2), dims))
+
+
 @pytest.mark.parametrize("dtype", [tocha.uint8, tocha.bfloat16, tocha.float32, tocha.int64, tocha.complex128])
 def test_fill_of_every_size(dtype):
     for n in (0, 1, 7, 63, 1000, 40_001):

@@ -122,29 +122,30 @@ void make_plan(const Elementwise& call, Plan& plan) {
   }
 }
 
-// Calls f(position in the chunk, run length, memory addresses) for the inner runs of a chunk of `count` operands.
+// Calls f(position in the chunk, run length, memory addresses) for the inner runs of a chunk of `count` operands. The
+// dims inside of `inner` are left to f.
 template <class F>
-void for_runs(const Plan& plan, const Operand* ops, int count, int64_t begin, int64_t n, F f) {
+void for_runs(const Plan& plan, const Operand* ops, int count, int64_t begin, int64_t n, F f, int inner = 0) {
   char* p[kMaxOperands];
-  int64_t row = plan.sizes[0];
+  int64_t row = plan.sizes[inner];
   int64_t index[kMaxDims];
   int64_t rest = begin;
   auto move = [&](int d, int64_t by) {
     for (int k = 0; k < count; ++k) p[k] += by * ops[k].strides[d];
   };
   for (int k = 0; k < count; ++k) p[k] = ops[k].data;
-  for (int d = 0; d < plan.ndim; ++d) {
+  for (int d = inner; d < plan.ndim; ++d) {
     index[d] = rest % plan.sizes[d];
     rest /= plan.sizes[d];
     move(d, index[d]);
   }
   for (int64_t done = 0; done < n;) {
-    int64_t run = std::min(row - index[0], n - done);
+    int64_t run = std::min(row - index[inner], n - done);
     f(done, run, static_cast<char* const*>(p));
     done += run;
-    move(0, -index[0]);
-    index[0] = 0;
-    for (int d = 1; d < plan.ndim; ++d) {
+    move(inner, -index[inner]);
+    index[inner] = 0;
+    for (int d = inner + 1; d < plan.ndim; ++d) {
       move(d, 1);
       if (++index[d] < plan.sizes[d]) break;
       move(d, -index[d]);
@@ -399,14 +400,62 @@ void repeat_each(char* dst, const char* src, int64_t step, int64_t n, int64_t ti
   run([times] { return times; });
 }
 
-std::unique_ptr<Plan> without_innermost(const Plan& plan) {
-  auto rest = std::make_unique<Plan>(plan);
-  rest->ndim = plan.ndim - 1;
-  rest->numel = plan.numel / plan.sizes[0];
-  std::copy(plan.sizes + 1, plan.sizes + plan.ndim, rest->sizes);
-  for (int k = 0; k < plan.nops; ++k)
-    std::copy(plan.ops[k].strides + 1, plan.ops[k].strides + plan.ndim, rest->ops[k].strides);
-  return rest;
+// f(run length, memory addresses) for the runs along dim `inner`, on all threads; each step of them is `width`
+// elements.
+template <class F>
+void copy_runs(const Plan& plan, int inner, int64_t width, F f) {
+  const int64_t steps = plan.numel / width;
+  parallel_for(steps, even_grain(steps, std::max<int64_t>(1, kGrainCheap / width)), [&](int64_t b, int64_t e) {
+    for_runs(plan, plan.ops, 2, b, e - b, [&](int64_t, int64_t run, char* const* p) { f(run, p); }, inner);
+  });
+}
+
+constexpr int64_t kFewElements = 8;      // rows of fewer are copied by columns
+constexpr int64_t kLongRowBytes = 4096;  // rows of more are worth a call each
+
+// Elements, or blocks of those that lie side by side (the channels of an image), in the opposite order.
+bool copy_reversed(const Plan& plan) {
+  const Operand &dst = plan.ops[0], &src = plan.ops[1];
+  if (!src.fits || !dst.fits) return false;
+  const int64_t size = itemsize(dst.dtype);
+  const int inner = dst.strides[0] == size && src.strides[0] == size ? 1 : 0;
+  const int64_t width = inner ? plan.sizes[0] : 1, block = width * size;
+  if (inner >= plan.ndim || block > kMostBlockBytes) return false;
+  if (dst.strides[inner] != -src.strides[inner] || std::abs(dst.strides[inner]) != block) return false;
+  const int outer = inner + 1;
+  const int64_t n = plan.sizes[inner], piece = kLongRowBytes / 4 / block;
+  const bool short_rows = outer < plan.ndim && n * block <= kLongRowBytes;
+  if (short_rows && inner == 0 && n < kFewElements) return false;
+  const auto reverse = cast_table().reverse_rows[block - 1];
+  // Of `count` steps along `inner` that begin at `first`, where the lowest lies.
+  auto lowest = [&](const Operand& op, char* first, int64_t count) {
+    return op.strides[inner] < 0 ? first + (count - 1) * op.strides[inner] : first;
+  };
+  if (short_rows) {
+    copy_runs(plan, outer, n * width, [&](int64_t rows, char* const* p) {
+      reverse(lowest(dst, p[0], n), dst.strides[outer], lowest(src, p[1], n), src.strides[outer], rows, n);
+    });
+    return true;
+  }
+  copy_runs(plan, inner, width, [&](int64_t run, char* const* p) {  // the first pieces of src are the last ones of dst
+    char *to = lowest(dst, p[0], run), *from = lowest(src, p[1], run);
+    const int64_t pieces = run / piece, rest = run % piece, bytes = piece * block;
+    reverse(to + (run - piece) * block, -bytes, from, bytes, pieces, piece);
+    reverse(to, 0, from + pieces * bytes, 0, 1, rest);
+  });
+  return true;
+}
+
+// Rows that lie side by side in both: one call for many of them.
+bool copy_rows(const Plan& plan) {
+  const Operand &dst = plan.ops[0], &src = plan.ops[1];
+  const int64_t size = itemsize(dst.dtype), bytes = plan.sizes[0] * size;
+  if (!src.fits || !dst.fits || plan.ndim < 2 || bytes > kLongRowBytes) return false;
+  if (dst.strides[0] != size || src.strides[0] != size) return false;
+  copy_runs(plan, 1, plan.sizes[0], [&](int64_t rows, char* const* p) {
+    cast_table().copy_rows(p[0], dst.strides[1], p[1], src.strides[1], rows, bytes);
+  });
+  return true;
 }
 
 // Elements that are each repeated a few times, side by side: too short to be runs of their own.
@@ -416,33 +465,26 @@ bool copy_repeated(const Plan& plan) {
   constexpr int64_t kMostTimes = 16;
   if (!src.fits || !dst.fits || plan.ndim < 2 || times > kMostTimes || size > 8) return false;
   if (src.strides[0] != 0 || dst.strides[0] != size || dst.strides[1] != times * size) return false;
-  auto rest = without_innermost(plan);
   auto repeat = size == 1   ? repeat_each<uint8_t>
                 : size == 2 ? repeat_each<uint16_t>
                 : size == 4 ? repeat_each<uint32_t>
                             : repeat_each<uint64_t>;
-  parallel_for(rest->numel, even_grain(rest->numel, kGrainCheap / times), [&](int64_t b, int64_t e) {
-    for_runs(*rest, rest->ops, 2, b, e - b,
-             [&](int64_t, int64_t run, char* const* p) { repeat(p[0], p[1], rest->ops[1].strides[0], run, times); });
-  });
+  copy_runs(plan, 1, times, [&](int64_t run, char* const* p) { repeat(p[0], p[1], src.strides[1], run, times); });
   return true;
 }
 
 // Rows of a few elements: their first elements, their second ones, ..., for as many rows as stay in cache. A run of
 // its own for each row costs more than its elements do.
 bool copy_short_rows(const Plan& plan) {
-  constexpr int64_t kFewElements = 8, kRows = 256;
+  constexpr int64_t kRows = 256;
   const int64_t width = plan.sizes[0];
   if (plan.ndim < 2 || width >= kFewElements || plan.sizes[1] <= width) return false;
   const Operand &dst = plan.ops[0], &src = plan.ops[1];
-  auto rest = without_innermost(plan);
-  parallel_for(rest->numel, even_grain(rest->numel, kGrainCheap / width), [&](int64_t b, int64_t e) {
-    for_runs(*rest, rest->ops, 2, b, e - b, [&](int64_t, int64_t run, char* const* p) {
-      for (int64_t at = 0; at < run; at += kRows)
-        for (int64_t i = 0; i < width; ++i)
-          src.cast(p[0] + at * dst.strides[1] + i * dst.strides[0], dst.strides[1],
-                   p[1] + at * src.strides[1] + i * src.strides[0], src.strides[1], std::min(kRows, run - at));
-    });
+  copy_runs(plan, 1, width, [&](int64_t run, char* const* p) {
+    for (int64_t at = 0; at < run; at += kRows)
+      for (int64_t i = 0; i < width; ++i)
+        src.cast(p[0] + at * dst.strides[1] + i * dst.strides[0], dst.strides[1],
+                 p[1] + at * src.strides[1] + i * src.strides[0], src.strides[1], std::min(kRows, run - at));
   });
   return true;
 }
@@ -460,17 +502,14 @@ void copy(const Tensor& dst, const Tensor& src) {
   make_plan(call, *plan);
   ReleaseGil unlocked(plan->numel);
   turn_backward_dims(*plan);
-  if (copy_transposed(*plan) || copy_repeated(*plan)) return;
+  if (copy_transposed(*plan) || copy_repeated(*plan) || copy_reversed(*plan)) return;
   const Operand& to = plan->ops[0];
   const Operand& from = plan->ops[1];
   if (!to.conj && !to.neg && !from.conj && !from.neg) {
     // Straight from place to place, without a buffer between.
-    if (copy_short_rows(*plan)) return;
-    parallel_for(plan->numel, even_grain(plan->numel, kGrainCheap), [&](int64_t b, int64_t e) {
-      for_runs(*plan, plan->ops, 2, b, e - b, [&](int64_t, int64_t run, char* const* p) {
-        from.cast(p[0], to.strides[0], p[1], from.strides[0], run);
-      });
-    });
+    if (copy_short_rows(*plan) || copy_rows(*plan)) return;
+    copy_runs(*plan, 0, 1,
+              [&](int64_t run, char* const* p) { from.cast(p[0], to.strides[0], p[1], from.strides[0], run); });
     return;
   }
   parallel_for(plan->numel, even_grain(plan->numel, kGrainCheap),

@@ -2,6 +2,7 @@
 #include "cpu/engine/casts.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <type_traits>
 #include <utility>
@@ -59,44 +60,86 @@ template <class To, class From>
   }
 }
 
-// Bytes that are turned round in one register. With 64 half of the stores of rows that begin in the middle of a line
-// of the cache go to two lines.
+// Bytes that are moved in one register. With 64 half of the stores of rows that begin in the middle of a line of the
+// cache go to two lines.
 #if defined(__AVX2__)
 constexpr int kMoved = 32;
 #else
 constexpr int kMoved = 16;
 #endif
 
-template <class Word, size_t... lane>
-[[gnu::always_inline]] inline void reverse_vector(char* dst, const char* src, std::index_sequence<lane...>) {
-  typedef Word Vector __attribute__((vector_size(kMoved)));
-  Vector v;
-  std::memcpy(&v, src, sizeof(v));
-  v = __builtin_shufflevector(v, v, (static_cast<int>(sizeof...(lane)) - 1 - static_cast<int>(lane))...);
-  std::memcpy(dst, &v, sizeof(v));
-}
+// Blocks of so many bytes in the opposite order, as many as a register holds; they stand at its upper end.
+template <int kBlock>
+struct Turn {
+  static constexpr int kWord = kBlock % 8 == 0 ? 8 : kBlock % 4 == 0 ? 4 : kBlock % 2 == 0 ? 2 : 1;
+  // Words of less than four bytes do not cross the halves of a register in one instruction.
+  static constexpr int kBytes = std::has_single_bit(unsigned{kBlock}) || kBlock % 4 == 0 ? kMoved : 16;
+  static constexpr int kUsed = kBytes / kBlock * kBlock;
+  using Word =
+      std::conditional_t<kWord == 8, uint64_t,
+                         std::conditional_t<kWord == 4, uint32_t, std::conditional_t<kWord == 2, uint16_t, uint8_t>>>;
 
-// n elements, the first of which lies at src and the others before it. They are read forward: prefetching of reads
-// that go backward is poor.
-template <class T>
-void copy_reversed(char* dst, const char* src, int64_t n) {
-  constexpr int64_t size = sizeof(T), lanes = kMoved / size;
-  const char* first = src - (n - 1) * size;
-  char* last = dst + (n - 1) * size;
-  if constexpr (size <= 8) {
-    using Word =
-        std::conditional_t<size == 8, uint64_t,
-                           std::conditional_t<size == 4, uint32_t, std::conditional_t<size == 2, uint16_t, uint8_t>>>;
-    constexpr auto order = std::make_index_sequence<lanes>{};
-    if (n >= lanes) {
-      for (int64_t i = 0; i + lanes <= n; i += lanes)
-        reverse_vector<Word>(last - (i + lanes - 1) * size, first + i * size, order);
-      // The rest and some of what is done already.
-      if (n % lanes) reverse_vector<Word>(dst, first + (n - lanes) * size, order);
+  static constexpr int source(int lane) {
+    const int at = lane * kWord - (kBytes - kUsed);
+    return at < 0 ? 0 : (kUsed - kBlock - at / kBlock * kBlock + at % kBlock) / kWord;
+  }
+  template <size_t... lane>
+  [[gnu::always_inline]] static void move(char* dst, const char* src, std::index_sequence<lane...>) {
+    typedef Word Vector __attribute__((vector_size(kBytes)));
+    Vector v;
+    std::memcpy(&v, src, sizeof(v));
+    v = __builtin_shufflevector(v, v, source(static_cast<int>(lane))...);
+    std::memcpy(dst, &v, sizeof(v));
+  }
+  [[gnu::always_inline]] static void move(char* dst, const char* src) {
+    move(dst, src, std::make_index_sequence<kBytes / kWord>{});
+  }
+};
+
+// Rows this many further on are fetched: those that are written jump back and forth, which the hardware cannot foresee.
+constexpr int64_t kRowsAhead = 2;
+
+// Blocks of one row in the opposite order; dst and src are where the rows begin. They are read forward: prefetching of
+// reads that go backward is poor.
+template <int kBlock>
+[[gnu::always_inline]] inline void reverse_row(char* dst, int64_t dst_row, const char* src, int64_t src_row,
+                                               int64_t bytes) {
+  using Turned = Turn<kBlock>;
+  int64_t i = 0;
+  if constexpr (Turned::kUsed > 0) {
+    for (; i + Turned::kBytes <= bytes; i += Turned::kUsed) {
+      __builtin_prefetch(src + kRowsAhead * src_row + i);
+      __builtin_prefetch(dst + kRowsAhead * dst_row + i, 1);
+      Turned::move(dst + bytes - i - Turned::kBytes, src + i);
+    }
+    if (Turned::kUsed == Turned::kBytes && bytes >= Turned::kBytes) {
+      if (i < bytes) Turned::move(dst, src + bytes - Turned::kBytes);  // the rest and some of what is done already
       return;
     }
   }
-  for (int64_t i = 0; i < n; ++i) std::memcpy(last - i * size, first + i * size, size);
+  for (; i < bytes; i += kBlock) std::memcpy(dst + bytes - kBlock - i, src + i, kBlock);
+}
+
+template <int kBlock>
+void reverse_rows(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r)
+    reverse_row<kBlock>(dst + r * dst_row, dst_row, src + r * src_row, src_row, n * kBlock);
+}
+
+void copy_rows(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t bytes) {
+  using Vector = Turn<kMoved>;  // a block as wide as the register stays as it is
+  for (int64_t r = 0; r < rows; ++r, dst += dst_row, src += src_row) {
+    if (bytes < kMoved) {
+      std::memcpy(dst, src, static_cast<size_t>(bytes));
+      continue;
+    }
+    for (int64_t i = 0; i + kMoved <= bytes; i += kMoved) {
+      __builtin_prefetch(src + kRowsAhead * src_row + i);
+      __builtin_prefetch(dst + kRowsAhead * dst_row + i, 1);
+      Vector::move(dst + i, src + i);
+    }
+    if (bytes % kMoved) Vector::move(dst + bytes - kMoved, src + bytes - kMoved);
+  }
 }
 
 template <class To, class From>
@@ -136,7 +179,7 @@ void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
   }
   if constexpr (std::is_same_v<To, From>) {
     constexpr int64_t size = sizeof(To);
-    if (ds == size && ss == -size) return copy_reversed<To>(dst, src, n);
+    if (ds == size && ss == -size) return reverse_row<size>(dst, 0, src - (n - 1) * size, 0, n * size);
   }
   for (int64_t i = 0; i < n; ++i)
     *reinterpret_cast<To*>(dst + i * ds) = convert<To>(*reinterpret_cast<const From*>(src + i * ss));
@@ -284,6 +327,11 @@ constexpr void fill_row(CastTable& t) {
 #undef _
 }
 
+template <size_t... i>
+constexpr void fill_reversals(CastTable& t, std::index_sequence<i...>) {
+  ((t.reverse_rows[i] = reverse_rows<static_cast<int>(i + 1)>), ...);
+}
+
 constexpr CastTable make_table() {
   CastTable t{};
 #define _(e, type, name, code) fill_row<type>(t);
@@ -293,6 +341,8 @@ constexpr CastTable make_table() {
   t.negate = negate;
   t.stream = stream;
   t.transpose = transpose;
+  fill_reversals(t, std::make_index_sequence<kMostBlockBytes>{});
+  t.copy_rows = copy_rows;
   return t;
 }
 

@@ -638,3 +638,11 @@ def test_gradients_that_did_not_come_are_fake_zeros():
         y, _ = Two.apply(x)
         y.sum().backward()
         assert isinstance(x.grad, FakeTensor)
+
+
+def test_a_computed_tensor_with_gaps_keeps_its_strides():
+    whole = (tocha.ones(5, 4, requires_grad=True) * 2).detach().requires_grad_()
+    gaps = tocha.compile(lambda x: (x * 2).chunk(2, -1)[1], backend="inductor")(whole)
+    assert gaps._base is None and not gaps.is_leaf and gaps.stride() == (4, 1)
+    fake = FakeTensorMode().from_tensor(gaps)
+    assert fake.stride() == (4, 1) and not fake.is_leaf and fake.storage_offset() == gaps.storage_offset()

@@ -40,7 +40,7 @@ struct Refusal {  // a result whose gradient cannot be had
   size_t raw;
   std::string reason;
 };
-struct Layout {
+struct Layout {  // where sizes change from call to call: their order from the innermost on, and no strides
   Ints sizes, strides;
 };
 
@@ -53,7 +53,7 @@ struct Plan {
   bool boxed = false, whole = false;
   size_t raws = 0;
   std::vector<size_t> differentiable, copied;
-  std::vector<std::optional<Layout>> tangents;  // contiguous where there is none
+  std::vector<Layout> tangents;
   std::vector<Output> outputs;
   std::vector<Write> writes;
   std::vector<std::vector<size_t>> sources;  // per argument: the gradients of results that reach it
@@ -70,11 +70,22 @@ Ref as_tuple(Ref found) {
 }
 PyObject* item(const Ref& tuple, size_t i) { return PyTuple_GET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i)); }
 
-Tensor laid_out(Tensor grad, const std::optional<Layout>& like) {
+Ints strides_in_order(IntsView sizes, const Ints& order) {
+  Ints strides(sizes.size());
+  int64_t step = 1;
+  for (int64_t d : order) {
+    strides[static_cast<size_t>(d)] = step;
+    step *= std::max<int64_t>(sizes[static_cast<size_t>(d)], 1);
+  }
+  return strides;
+}
+
+Tensor laid_out(Tensor grad, const Layout& like) {
   if (is_sparse(grad)) return grad;
-  if (!like) return ops::contiguous(grad, std::nullopt);
-  if (grad.strides() == IntsView(like->strides)) return grad;
-  Tensor made = tocha::empty_strided(like->sizes, like->strides, grad.dtype(), grad.device());
+  bool changes = like.strides.size() < static_cast<size_t>(grad.dim());
+  Ints strides = changes ? strides_in_order(grad.sizes(), like.sizes) : like.strides;
+  if (grad.strides() == IntsView(strides)) return grad;
+  Tensor made = tocha::empty_strided(grad.sizes(), strides, grad.dtype(), grad.device());
   ops::copy_(made, grad, false);
   return made;
 }
@@ -334,10 +345,7 @@ Ints ints_of(PyObject* tuple) {
 void read_layouts(Plan& plan, PyObject* tangents) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tangents); ++i) {
     PyObject* t = PyTuple_GET_ITEM(tangents, i);
-    if (t == Py_None)
-      plan.tangents.emplace_back();
-    else
-      plan.tangents.emplace_back(Layout{ints_of(PyTuple_GET_ITEM(t, 0)), ints_of(PyTuple_GET_ITEM(t, 1))});
+    plan.tangents.push_back(Layout{ints_of(PyTuple_GET_ITEM(t, 0)), ints_of(PyTuple_GET_ITEM(t, 1))});
   }
 }
 

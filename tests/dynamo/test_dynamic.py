@@ -214,3 +214,48 @@ def test_inputs_that_have_gradients(function, dynamic):
     x.grad = tocha.randn(4, 4).t()
     tocha.testing.assert_close(compiled(x), function(x))
     assert x.grad.stride() == (1, 4)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_gradients_of_results_whose_dims_lie_in_another_order(backend):
+    def f(x):
+        return x.sin().transpose(1, 2), x.cos().permute(2, 0, 1).reshape(x.shape[2], -1) * 2
+
+    compiled = tocha.compile(f, backend=backend, dynamic=True)
+    for n, m in ((2, 3), (4, 5)):
+        x, y = (tocha.arange(4.0 * n * m).reshape(n, m, 4).requires_grad_() for _ in range(2))
+        weights = tocha.arange(4.0 * n * m)
+        for inputs, function in ((x, f), (y, compiled)):
+            a, b = function(inputs)
+            ((a * weights.view(a.shape)).sum() + (b * weights.view(b.shape)).sum()).backward()
+        tocha.testing.assert_close(x.grad, y.grad)
+
+
+def test_a_size_that_turns_out_to_be_a_number():
+    def f(a, b):
+        logits, labels = a @ b.T, tocha.arange(int(a.shape[0]))
+        entropy = tocha.nn.functional.cross_entropy
+        return (entropy(logits, labels) + entropy(logits.T, labels)) / 2
+
+    a, b = tocha.arange(24.0).reshape(4, 6).sin(), tocha.arange(24.0).reshape(4, 6).cos()
+    x, y = a.clone().requires_grad_(), a.clone().requires_grad_()
+    f(x, b).backward()
+    tocha.compile(f, dynamic=True)(y, b).backward()
+    tocha.testing.assert_close(x.grad, y.grad)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_places_that_are_not_zero_lie_column_by_column(backend):
+    def f(x, chosen):
+        row, column = tocha.where(chosen)
+        return tocha.zeros_like(x).index_add(0, column, x[column] * row[:, None]), tocha.nonzero(chosen)
+
+    x, chosen = tocha.arange(12.0).reshape(4, 3), tocha.tensor([[1, 0, 1, 1], [0, 1, 0, 1]])
+    y, z = x.clone().requires_grad_(), x.clone().requires_grad_()
+    with _dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        got, places = tocha.compile(f, backend=backend, fullgraph=True)(z, chosen)
+    expected, same = f(y, chosen)
+    assert tocha.equal(got, expected) and tocha.equal(places, same) and places.stride() == same.stride() == (1, 5)
+    got.square().sum().backward()
+    expected.square().sum().backward()
+    assert tocha.equal(y.grad, z.grad)

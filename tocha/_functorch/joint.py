@@ -30,6 +30,7 @@ from tocha.fx.experimental.proxy_tensor import (
     snapshot_fake,
     track_tensor_tree,
 )
+from tocha.ir.layout import dense_order
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic
 from tocha.nn import Module
@@ -478,7 +479,13 @@ def finish(
 
 def like(raw: Any) -> Any:
     """A tensor in the place of a result's gradient."""
-    return around(raw, like) if is_wrapper(raw) else _C.empty_like(raw.detach())
+    if is_wrapper(raw):
+        return around(raw, like)
+    made = _C.empty_like(raw.detach())
+    # Calls lay a gradient of symbolic sizes out by the order of its dims.
+    if made._symbolic and dense_order(made._facts.sizes, made._facts.steps) is None:
+        made = _C.empty_like(made, memory_format=_C.contiguous_format)
+    return made
 
 
 def differentiated(t: Tracing, roots: list[Any]) -> tuple[list[Any], list[Any]]:

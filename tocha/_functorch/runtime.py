@@ -14,6 +14,7 @@ from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat
 from tocha._logging import events
 from tocha._subclasses.fake import FakeTensor, version_of
 from tocha.fx import GraphModule, Node
+from tocha.ir.layout import dense_order, strides_in_order
 
 Tensor = _C.Tensor
 
@@ -55,7 +56,8 @@ class Backward:
         return _C._capture.Wrapper(lambda *args: compiled(list(args)), None)
 
 
-Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides
+# Sizes and strides; where those are symbols the order of dims from the innermost on, and nothing.
+Layout = tuple[tuple[int, ...], tuple[int, ...]]
 NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
 
 
@@ -67,7 +69,7 @@ class Wrapping:
     outputs: list[Output]
     mutations: list[Mutation]
     differentiable: list[int] = field(default_factory=list)
-    layouts: list[Layout | None] = field(default_factory=list)  # that backward was traced with; None: contiguous
+    layouts: list[Layout] = field(default_factory=list)  # that backward was traced with
     copied: list[int] = field(default_factory=list)  # saved values that are written to after the graph has run
     sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
     refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
@@ -88,20 +90,31 @@ def is_plain_write(m: Mutation) -> bool:
 
 
 def wrapping_of(traced: Traced) -> Wrapping:
-    layouts = [None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents]
+    layouts = [layout_of_tangent(t) for t in traced.tangents]
     return Wrapping(
         traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.sources,
         traced.refusals, traced.on_bases, traced.wrappers, traced.tangents if traced.wrappers is not None else [],
     )  # fmt: skip
 
 
-def laid_out(grad: Tensor, like: Layout | None) -> Tensor:
+def layout_of_tangent(t: FakeTensor) -> Layout:
+    if not t._symbolic:
+        return tuple(t.shape), tuple(t.stride())
+    order = dense_order(t._facts.sizes, t._facts.steps)
+    assert order is not None, f"a gradient laid out by {t._facts.steps}"
+    return tuple(order), ()
+
+
+def laid_out(grad: Tensor, like: Layout) -> Tensor:
     """A gradient in the layout that backward was traced with."""
-    if like is None or grad.layout is not _C.strided:
-        return grad.contiguous() if like is None else grad
-    if grad.stride() == like[1]:
+    if grad.layout is not _C.strided:
         return grad
-    return _C.empty_strided(*like, dtype=grad.dtype, device=grad.device).copy_(grad)
+    sizes, strides = like
+    if len(strides) < grad.ndim:
+        sizes, strides = tuple(grad.shape), tuple(strides_in_order(grad.shape, sizes))
+    if grad.stride() == strides:
+        return grad
+    return _C.empty_strided(sizes, strides, dtype=grad.dtype, device=grad.device).copy_(grad)
 
 
 def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:

@@ -16,7 +16,7 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, NotLowered, Program, Source, plain, verify
-from tocha.ir.sym_types import FloatExpr, Symbolic
+from tocha.ir.sym_types import FloatExpr, Symbolic, wrap
 from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
 from tocha.operators.overloads import FUNCTIONAL, Overload
@@ -52,11 +52,17 @@ def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) ->
     return out
 
 
+def settled(n: Any) -> Any:
+    """A number as it is known by now: one size has one form in a program, or places that are the same would look different."""
+    return wrap(n.env.simplify(n.expr), n.env) if isinstance(n, Symbolic) else n
+
+
 def facts_of(t: Tensor) -> Facts:
     """Facts of a tensor on memory of its own, which begins at its first element."""
     if isinstance(t, FakeTensor):
         f = t._facts
-        made = Facts(f.sizes, f.dtype, f.device, f.steps, 0, None, f.conjugated, f.negated)
+        sizes, steps = (f.sizes, f.steps) if not t._symbolic else (tuple(map(settled, v)) for v in (f.sizes, f.steps))
+        made = Facts(sizes, f.dtype, f.device, steps, 0, None, f.conjugated, f.negated)
         made.is_plain, made._contiguous = f.is_plain, f._contiguous
         return made
     return Facts(
@@ -128,7 +134,7 @@ class GraphLowering:
             atom = s.atom_of(e)
             if atom is not None:
                 self.symbols[atom] = Source(len(self.inputs) - 1, "integer")
-            return value
+            return settled(value)
         if isinstance(e, FloatExpr) and e.name == "symbol":
             self.symbols[e.args[0]] = Source(len(self.inputs) - 1, "real_bits")
             return value
@@ -199,7 +205,7 @@ class GraphLowering:
             e = plain(val)
             if target is ITEM and isinstance(e, FloatExpr) and isinstance(args[0], Facts):
                 self.lowering.items[e.args[0]] = args[0]
-            return val
+            return settled(val)
         if not isinstance(target, OpOverload):
             if not kwargs and all(isinstance(a, Symbolic | int | float) for a in args):  # arithmetic on sizes
                 return target(*args)  # type: ignore[operator]

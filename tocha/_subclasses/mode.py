@@ -16,7 +16,7 @@ from tocha._subclasses.errors import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
-from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, new
+from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, new, refresh
 from tocha._subclasses.history import unrecorded
 from tocha._subclasses.reader import FakeInterpreter, Recorder, modes
 from tocha.ir import layout
@@ -131,13 +131,21 @@ class FakeTensorConverter:
             if not t.is_leaf:
                 before = _C.is_grad_enabled()
                 _C._set_grad_enabled(True)
-                fake = invoke("clone", fake) if fake._base is None else invoke("view_as", fake, fake)
+                fake = self.with_history(fake) if fake._base is None else invoke("view_as", fake, fake)
                 _C._set_grad_enabled(before)
         if t.is_leaf and t.grad is not None:
             fake.grad = self.from_real_tensor(
                 mode, t.grad, shape_env=env, source=(source, "grad"), symbolic_context=wishes
             )
         return fake
+
+    @staticmethod
+    def with_history(fake: FakeTensor) -> FakeTensor:
+        """A copy that gradients go through, and that lies where the tensor lies: a copy's own layout has no holes."""
+        made = invoke("clone", fake)
+        made._facts = fake._facts
+        refresh(made)
+        return made
 
 
 def unless_plain(sizes: Sequence[Any], strides: Sequence[Any]) -> Sequence[Any] | None:

@@ -63,6 +63,19 @@ def strides_in_order(sizes: Sizes, order: Sequence[int]) -> list[Any]:
     return strides
 
 
+def dense_order(sizes: Sizes, strides: Sizes) -> list[int] | None:
+    """The dims from the innermost on, for which strides_in_order gives these strides; None where that is not plain to see."""
+    left, order, step = [d for d in range(len(sizes) - 1, -1, -1) if not _same(sizes[d], 1)], [], 1
+    while left:
+        d = next((d for d in left if _same(strides[d], step)), None)
+        if d is None:
+            return None
+        left.remove(d)
+        order.append(d)
+        step = step * sizes[d]
+    return [*order, *(d for d in range(len(sizes)) if d not in order)]
+
+
 def format_strides(sizes: Sizes, format: MemoryFormat | None) -> list[Any]:
     rank = format.rank if format is not None else None
     if rank is None:

@@ -169,7 +169,8 @@ def nonzero(self):
 
 @facts(nonzero)
 def nonzero_facts(self):
-    return self.fresh([interpreter.current().unknown_size("nonzero"), self.ndim], dtype=dt.int64)
+    count = interpreter.current().unknown_size("nonzero")
+    return self.fresh([count, self.ndim], [1, count], dt.int64)
 
 
 @native("_nonzero_tuple(Tensor self) -> Tensor[]", algorithm="selection", variants="function")

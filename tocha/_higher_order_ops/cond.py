@@ -29,6 +29,8 @@ NAME = "tocha.cond"
 class Cond(HigherOrderOperator):
     """The operator on flat operands: cond(pred, true_graph, false_graph, operands) gives a tuple."""
 
+    only_calls = True
+
     def __call__(self, pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any] = ()) -> tuple:
         if not is_staged((pred, operands)):
             return self.chosen(pred, true_fn, false_fn, operands)

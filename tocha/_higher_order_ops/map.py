@@ -28,6 +28,8 @@ NAME = "tocha.ops.higher_order.map_impl"
 class Map(HigherOrderOperator):
     """The operator on flat values: map_impl(graph, xs, pos_args) gives the stacked results."""
 
+    only_calls = True
+
     def __call__(self, f: Callable, xs: Sequence[Any], pos_args: Sequence[Any] = ()) -> tuple:
         if not is_staged((xs, pos_args)):
             return self.looped(f, xs, pos_args)

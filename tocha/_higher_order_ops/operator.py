@@ -24,6 +24,8 @@ Tensor = _C.Tensor
 class HigherOrderOperator(_ops.OperatorBase):
     """`tocha.ops.higher_order.NAME`."""
 
+    only_calls = False  # whether all that it does with its functions is to call them with tensors: they may be compiled then
+
     def __init__(self, name: str):
         self._name = self.__name__ = self.__qualname__ = name
         self.__module__ = "tocha.ops.higher_order"

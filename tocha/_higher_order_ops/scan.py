@@ -41,6 +41,8 @@ def stacked(mode: Any, count: Any, y: Any) -> Any:
 class Scan(HigherOrderOperator):
     """The operator on flat values: scan(combine_graph, init, xs, additional_inputs) gives the last carry, then stacked results."""
 
+    only_calls = True
+
     def __call__(
         self, combine_fn: Callable, init: Sequence[Any], xs: Sequence[Any], additional_inputs: Sequence[Any] = ()
     ) -> tuple:

@@ -62,6 +62,8 @@ class WhileLoop(HigherOrderOperator):
     The stacking one gives what the body returned at each step, stacked: gradients need it.
     """
 
+    only_calls = True
+
     def __init__(self, name: str, stacks: bool):
         super().__init__(name)
         self.stacks = stacks

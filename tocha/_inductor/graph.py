@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from tocha import _C, fx
+from tocha._higher_order_ops.operator import HigherOrderOperator
 from tocha._inductor.lowering import REFUSALS, Lowering, template
 from tocha._library.native_calls import default_object, dtype_facts, held, paired
 from tocha._ops import OpOverload, ops
@@ -70,11 +72,44 @@ def facts_of(t: Tensor) -> Facts:
     )  # fmt: skip
 
 
+Strides = tuple[int, ...] | None  # None: contiguous, or no tensor
+
+
+def strides_of(v: Any) -> Strides:
+    if not isinstance(v, Tensor) or v.is_contiguous():
+        return None
+    if any(isinstance(n, Symbolic) for n in v.stride()):
+        raise NotLowered("a function of tensors whose strides are not known beforehand")
+    return tuple(v.stride())
+
+
+def laid_out(v: Any, strides: Strides) -> Any:
+    if not isinstance(v, Tensor):
+        return v
+    if strides is None:
+        return v.contiguous()
+    return v if v.stride() == strides else _C.empty_strided(v.shape, strides, dtype=v.dtype, device=v.device).copy_(v)
+
+
+class LaidOut:
+    """A function whose arguments or results are copied where they do not lie as the graph says: each branch of a choice has its own
+    layout, and what a loop carries may have another one after the first round."""
+
+    def __init__(self, function: Callable[..., Any], given: list[Strides] | None = None, gives: list[Strides] | None = None):
+        self.function, self.given, self.gives = function, given, gives
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.given is not None:
+            args = tuple(map(laid_out, args, self.given))
+        found = self.function(*args, **kwargs)
+        return found if self.gives is None else tuple(map(laid_out, found, self.gives))
+
+
 class GraphLowering:
     """One graph on its way to a program."""
 
-    def __init__(self, module: fx.GraphModule):
-        self.module = module
+    def __init__(self, module: fx.GraphModule, compile_piece: Callable[[fx.GraphModule], Callable]):
+        self.module, self.compile_piece = module, compile_piece
         self.env: dict[fx.Node, Any] = {}
         self.inputs: list[Buffer | None] = []
         self.constants: list[tuple[Buffer, Any]] = []
@@ -108,7 +143,8 @@ class GraphLowering:
             elif node.op == "get_attr":
                 self.env[node] = self.constant(node)
             elif node.op == "output":
-                outputs = [self.output(v) for v in node.args[0]]
+                given = node.args[0]  # of a loop's condition: one value
+                outputs = [self.output(v) for v in (given if isinstance(given, list | tuple) else [given])]
             elif node.op == "call_function":
                 self.env[node] = self.call(node)
             else:
@@ -174,6 +210,8 @@ class GraphLowering:
         value: Any = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
+        if isinstance(value, fx.GraphModule):
+            return value
         if not isinstance(value, Tensor):
             raise NotLowered(f"a constant that is {type(value).__name__}")
         f = facts_of(value)
@@ -206,6 +244,8 @@ class GraphLowering:
             if target is ITEM and isinstance(e, FloatExpr) and isinstance(args[0], Facts):
                 self.lowering.items[e.args[0]] = args[0]
             return settled(val)
+        if isinstance(target, HigherOrderOperator):
+            return self.higher_order(node, target, args, kwargs, val)
         if not isinstance(target, OpOverload):
             if not kwargs and all(isinstance(a, Symbolic | int | float) for a in args):  # arithmetic on sizes
                 return target(*args)  # type: ignore[operator]
@@ -221,6 +261,24 @@ class GraphLowering:
             except REFUSALS:
                 pass
         return self.whole(node, target, args, kwargs, val)
+
+    def higher_order(self, node: fx.Node, target: HigherOrderOperator, args: Any, kwargs: Any, val: Any) -> Any:
+        """A call whose functions are programs of their own, where the operator only calls them."""
+        if not isinstance(val, tuple | list) or not all(isinstance(v, Tensor) for v in val):
+            raise NotLowered(f"a call of {target} that gives numbers")
+        if target.only_calls:
+            args = tuple(self.piece(a) if isinstance(a, fx.GraphModule) else a for a in args)
+        function = LaidOut(target, gives=[strides_of(v) for v in val])
+        call = template(function, tuple(args), tuple(kwargs.items()), self.lowering)
+        call.name, call.key, call.ordered = target.name(), f"higher_order {target}", True
+        self.lowering.origin = node.name
+        found = [facts_of(v) for v in val]
+        self.lowering.add_call(call, found)
+        return tuple(found)
+
+    def piece(self, module: fx.GraphModule) -> Callable[..., Any]:
+        given = [strides_of(n.meta.get("val")) for n in module.graph.find_nodes(op="placeholder")]
+        return LaidOut(self.compile_piece(module), given)
 
     def by_address(self, arguments: dict[str, Any]) -> Facts:
         """as_strided of an argument, or of what as_strided has shown of one: the same storage. A copy of it lies as it does, gaps and
@@ -282,6 +340,7 @@ class GraphLowering:
         )
 
 
-def lower_graph(module: fx.GraphModule) -> Program:
-    """The program of a functional graph whose nodes know their values (meta["val"])."""
-    return GraphLowering(module).program()
+def lower_graph(module: fx.GraphModule, compile_piece: Callable[[fx.GraphModule], Callable] | None = None) -> Program:
+    """The program of a functional graph whose nodes know their values (meta["val"]). `compile_piece`: what makes programs of the
+    functions that operators are given; without it they stay graphs."""
+    return GraphLowering(module, compile_piece or (lambda piece: piece)).program()

@@ -62,7 +62,7 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     """From a functional graph to a native program."""
     events.tell(events.GraphMade("post_grad", module))
     with events.stage("lowering"):
-        program = lower_graph(module)
+        program = lower_graph(module, lambda piece: compile_graph(piece).run)
     events.tell(events.LoopsMade("pre_fusion", program))
     with events.stage("scheduling"):
         items = schedule(program)

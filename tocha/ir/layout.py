@@ -64,16 +64,14 @@ def strides_in_order(sizes: Sizes, order: Sequence[int]) -> list[Any]:
 
 
 def dense_order(sizes: Sizes, strides: Sizes) -> list[int] | None:
-    """The dims from the innermost on, for which strides_in_order gives these strides; None where that is not plain to see."""
-    left, order, step = [d for d in range(len(sizes) - 1, -1, -1) if not _same(sizes[d], 1)], [], 1
-    while left:
-        d = next((d for d in left if _same(strides[d], step)), None)
-        if d is None:
-            return None
-        left.remove(d)
-        order.append(d)
-        step = step * sizes[d]
-    return [*order, *(d for d in range(len(sizes)) if d not in order)]
+    """The dims of a dense tensor from the innermost on, by the numbers at hand: strides_in_order gives its strides. None where there
+    are no numbers, or it is not dense."""
+    counts, steps = ([n if isinstance(n, int) else n.node.hint for n in v] for v in (sizes, strides))
+    if None in (*counts, *steps):
+        return None
+    order = sorted(range(len(sizes) - 1, -1, -1), key=lambda d: (steps[d], counts[d] != 1))
+    found = strides_in_order(counts, order)
+    return order if all(n == 1 or a == b for n, a, b in zip(counts, found, steps, strict=True)) else None
 
 
 def format_strides(sizes: Sizes, format: MemoryFormat | None) -> list[Any]:

@@ -220,6 +220,11 @@ def _integer_only(result: Callable[..., Node]) -> Callable[..., Node | None]:
     return lambda x: result(x) if x.dtype.is_integer else None
 
 
+def _signed_only(result: Callable[..., Node]) -> Callable[..., Node | None]:
+    """Not for unsigned integers: 1 and its negation, 255, are both positive there."""
+    return lambda x: result(x) if x.dtype.is_signed else None
+
+
 def _real_only(result: Callable[..., Node]) -> Callable[..., Node | None]:
     return lambda x: None if x.dtype.is_complex else result(x)
 
@@ -287,7 +292,7 @@ SIMPLIFY = Table(
         Rule(op(mul, op(neg, X), K), lambda x, c: None if x.dtype.is_complex else x * -c),
         Rule(op(neg, op(mul, X, K)), lambda x, c: None if x.dtype.is_complex else x * -c),
         Rule(op(div, op(neg, A), op(neg, B)), lambda a, b: a / b),
-        Rule(op(absolute, op(neg, X)), lambda x: absolute(x)),
+        Rule(op(absolute, op(neg, X)), _signed_only(lambda x: absolute(x))),
         Rule(op(absolute, op(absolute, X)), lambda x: absolute(x)),
         # Choices
         Rule(op(where, Value(True), A, B), lambda a, b: a),

@@ -178,3 +178,22 @@ def test_cross_products_are_rounded_as_the_kernel_rounds_them(dtype, dim):
     b = b.narrow(1 if dim != 1 else 0, 0, 1)
     f = lambda a, b: tocha.linalg.cross(a, b, dim=dim)  # noqa: E731
     assert tocha.equal(tocha.compile(f)(a, b), f(a, b)) and tocha.equal(tocha.compile(f)(a, a), f(a, a))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_written_tensor_with_gaps_keeps_the_order_of_its_dims(dynamic):
+    def f(x, more):
+        y = x.movedim(2, 0)
+        y.scatter_add_(3, tocha.zeros(4, 3, 1, 1, dtype=tocha.int64), more)
+        z = tocha.addcdiv(y, y, y.exp())
+        return z, z.as_strided((2, 3), (3, 5), 0)
+
+    x, more = tocha.randn(8, 6, 8, 2)[::2, ::2, ::2, ::2], tocha.randn(4, 3, 1, 1)
+    for w, g in zip(f(x.clone(), more), tocha.compile(f, dynamic=dynamic)(x.clone(), more), strict=True):
+        assert g.stride() == w.stride()
+        tocha.testing.assert_close(g, w)
+    gaps, mine = tocha.randn(2, 8, 6, 8, 2)[:, ::2, ::2, ::2, ::2]
+    mine.copy_(gaps)
+    for w, g in zip(f(gaps, more), tocha.compile(f, dynamic=dynamic)(mine, more), strict=True):
+        assert g.stride() == w.stride()
+        tocha.testing.assert_close(g, w)

@@ -21,7 +21,8 @@ constexpr int64_t kSlabColumns = 1024;
 constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
 constexpr int64_t kRowsApart = 128;            // with so many, packing b is a small part of the work
 constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
-constexpr int64_t kDirectBytes = 1024 * 1024;  // a larger b is packed even if its rows are contiguous
+constexpr int64_t kDirectBytes = 768 * 1024;   // a larger b is packed even if its rows are contiguous
+constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous
 
 template <class T>
 struct Kernels;
@@ -92,7 +93,9 @@ class Multiplication {
     if (p_.n <= 2 * tiles_.nr) return true;
     // Lanes of packed columns multiply faster than single elements do.
     if (std::is_same_v<T, float> && tiles_.vector_bytes < 32 && p_.m * p_.n * p_.k > kSmallProduct) return false;
-    const bool evicts = p_.a.col_stride == 1 && collides(p_.a.row_stride) && p_.n >= kRowsApart;
+    // Every k begins other lines of the cache, which do not stay there until the next panel of b.
+    if (p_.a.col_stride != 1) return p_.m * p_.k * size() <= kDirectColumns;
+    const bool evicts = collides(p_.a.row_stride) && p_.n >= kRowsApart;
     return p_.k <= kBlockK && !evicts;
   }
   bool b_reads_well() const {

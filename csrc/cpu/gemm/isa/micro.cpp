@@ -8,7 +8,7 @@ namespace gemm {
 using cpu::TileJob;
 using cpu::TileKernels;
 
-// The first tiles on a packed panel of b fetch the next panel, this many bytes for every k; an
+// The first tiles on a packed panel of b fetch the next panel, two cache lines for every four k; an
 // unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware.
 constexpr int64_t kAheadInPanel = 32;
 constexpr int64_t kRowsAhead = 12;
@@ -26,7 +26,8 @@ struct Tile {
   int64_t addend_row;
   int64_t last_lanes;  // columns in the last vector
   uintptr_t ahead;     // two cache lines to fetch ...
-  int64_t ahead_k;     // ... and how far they move for every k
+  int64_t ahead_k;     // ... how far they move for every k ...
+  bool each_k;         // ... and whether they are fetched for every k, or every four
   T alpha, beta;
 };
 
@@ -81,10 +82,25 @@ struct UnitColumnReader {
   }
 };
 
-// step() so often, four of them to a jump.
-template <class Step>
-[[gnu::always_inline]] inline void repeat(int64_t times, Step& step) {
-  for (; times >= 4; times -= 4) {
+// step() for every k, four of them to a jump, and what the tile is to fetch.
+template <class T, class Step>
+[[gnu::always_inline]] inline void repeat(const Tile<T>& t, Step& step) {
+  uintptr_t ahead = t.ahead;
+  const auto ahead_k = static_cast<uintptr_t>(t.ahead_k);
+  auto fetch = [&]() __attribute__((always_inline)) {
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
+  };
+  int64_t times = t.k;
+  if (t.each_k) {
+    for (; times > 0; --times, ahead += ahead_k) {
+      fetch();
+      step();
+    }
+    return;
+  }
+  for (; times >= 4; times -= 4, ahead += 4 * ahead_k) {
+    fetch();
     step();
     step();
     step();
@@ -108,11 +124,7 @@ void multiply_tile(const Tile<T>& t) {
   Reader<T, kRows> a(t);
   const T* b = t.b;
   const int64_t b_k = t.b_k;
-  uintptr_t ahead = t.ahead;
   auto step = [&]() __attribute__((always_inline)) {
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
-    ahead += static_cast<uintptr_t>(t.ahead_k);
     Vec<T> row[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kLanes<T>);
@@ -125,7 +137,7 @@ void multiply_tile(const Tile<T>& t) {
     a.advance();
     b += b_k;
   };
-  repeat(t.k, step);
+  repeat(t, step);
   if (t.last_lanes == kLanes<T>) {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t, i, acc[i]);
@@ -157,10 +169,7 @@ void multiply_packed_tile(const Tile<float>& t) {
   }
   const float *a = t.a, *b = t.b;
   const int64_t a_k = t.a_k, b_k = t.b_k;
-  uintptr_t ahead = t.ahead;
   auto step = [&]() __attribute__((always_inline)) {
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
-    ahead += static_cast<uintptr_t>(t.ahead_k);
     float32x4_t column[kGroups], row[kVectors];
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) column[g] = vld1q_f32(a + 4 * g);
@@ -176,7 +185,7 @@ void multiply_packed_tile(const Tile<float>& t) {
     a += a_k;
     b += b_k;
   };
-  repeat(t.k, step);
+  repeat(t, step);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
     Vec<float> sums[kVectors];
@@ -250,12 +259,15 @@ void multiply(const TileJob<T>& job) {
                  .last_lanes = width - (vectors - 1) * kLanes<T>,
                  .ahead = 0,
                  .ahead_k = kAheadInPanel,
+                 .each_k = false,
                  .alpha = job.alpha,
                  .beta = job.beta};
-    const bool packed = tile.b_k == nr;
-    if (!packed) tile.ahead_k = tile.b_k * static_cast<int64_t>(sizeof(T));
+    tile.each_k = tile.b_k != nr;
+    if (tile.each_k) tile.ahead_k = tile.b_k * static_cast<int64_t>(sizeof(T));
     const uintptr_t here = reinterpret_cast<uintptr_t>(tile.b);
     const uintptr_t next = here + static_cast<uintptr_t>(job.b_panel) * sizeof(T);
+    // What is not the next panel's is not fetched: the lines of this one are there.
+    constexpr int64_t tiles_that_fetch = nr * static_cast<int64_t>(sizeof(T)) / kAheadInPanel;
     for (int64_t panel = 0; panel < job.panels; ++panel) {
       const int64_t first = panel * job.rows / job.panels;
       const int64_t height = (panel + 1) * job.rows / job.panels - first;
@@ -263,8 +275,9 @@ void multiply(const TileJob<T>& job) {
       if (job.a_packed) tile.a_k = height;
       tile.c = job.c + column + first * job.c_row;
       tile.addend = (job.addend ? job.addend : job.c) + column + first * tile.addend_row;
-      tile.ahead = packed ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
-                          : here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k);
+      tile.ahead = tile.each_k                ? here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k)
+                   : panel < tiles_that_fetch ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
+                                              : here;
       functions.by_height[height - 1](tile);
     }
   }

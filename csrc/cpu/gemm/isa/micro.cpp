@@ -31,21 +31,36 @@ struct Tile {
   T alpha, beta;
 };
 
-template <class T, int kVectors, bool kPartial>
-inline __attribute__((always_inline)) void write_row(const Tile<T>& t, int row, const Vec<T> (&acc)[kVectors]) {
+// Writes a tile. What it needs to know is read before: any store may change what a reference shows.
+template <bool kPartial, bool kAdds, class T, int kRows, int kVectors>
+inline __attribute__((always_inline)) void write_rows(const Tile<T>& t, const Vec<T> (&acc)[kRows][kVectors]) {
+  T* c = t.c;
+  const T* addend = t.addend;
+  const int64_t c_row = t.c_row, addend_row = t.addend_row, last_lanes = t.last_lanes;
+  const Vec<T> alpha = broadcast(t.alpha), beta = broadcast(t.beta);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i, c += c_row, addend += addend_row) {
 #pragma GCC unroll 2
-  for (int j = 0; j < kVectors; ++j) {
-    T* p = t.c + row * t.c_row + j * kLanes<T>;
-    const T* addend = t.addend + row * t.addend_row + j * kLanes<T>;
-    Vec<T> value = acc[j] * broadcast(t.alpha);
-    if (kPartial && j == kVectors - 1) {
-      if (t.beta != 0) value = multiply_add<T>(load_first(addend, t.last_lanes), broadcast(t.beta), value);
-      store_first(p, value, t.last_lanes);
-    } else {
-      if (t.beta != 0) value = multiply_add<T>(load(addend), broadcast(t.beta), value);
-      store(p, value);
+    for (int j = 0; j < kVectors; ++j) {
+      const bool partial = kPartial && j == kVectors - 1;
+      const T* added = addend + j * kLanes<T>;
+      Vec<T> value = acc[i][j] * alpha;
+      if constexpr (kAdds) value = multiply_add<T>(partial ? load_first(added, last_lanes) : load(added), beta, value);
+      if (partial)
+        store_first(c + j * kLanes<T>, value, last_lanes);
+      else
+        store(c + j * kLanes<T>, value);
     }
   }
+}
+
+template <class T, int kRows, int kVectors>
+inline __attribute__((always_inline)) void write_tile(const Tile<T>& t, const Vec<T> (&acc)[kRows][kVectors]) {
+  const bool whole = t.last_lanes == kLanes<T>;
+  if (t.beta == 0)
+    whole ? write_rows<false, false>(t, acc) : write_rows<true, false>(t, acc);
+  else
+    whole ? write_rows<false, true>(t, acc) : write_rows<true, true>(t, acc);
 }
 
 // Reads one column of a tile after the other: element i of column k is `at(i)` after k calls of
@@ -138,13 +153,7 @@ void multiply_tile(const Tile<T>& t) {
     b += b_k;
   };
   repeat(t, step);
-  if (t.last_lanes == kLanes<T>) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t, i, acc[i]);
-  } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, true>(t, i, acc[i]);
-  }
+  write_tile(t, acc);
 }
 
 #if defined(__aarch64__)
@@ -186,16 +195,13 @@ void multiply_packed_tile(const Tile<float>& t) {
     b += b_k;
   };
   repeat(t, step);
+  Vec<float> sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    Vec<float> sums[kVectors];
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) sums[j] = (Vec<float>)acc[i][j];
-    if (t.last_lanes == kLanes<float>)
-      write_row<float, kVectors, false>(t, i, sums);
-    else
-      write_row<float, kVectors, true>(t, i, sums);
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = (Vec<float>)acc[i][j];
   }
+  write_tile(t, sums);
 }
 #endif
 
@@ -239,9 +245,25 @@ const TileFunctions<T>& functions_for(const TileJob<T>& job, bool narrow) {
   return narrow ? kTileFunctions<T, UnitColumnReader, 1> : kTileFunctions<T, UnitColumnReader, 2>;
 }
 
+// The heights of panels: panel p of `panels` starts at row p * rows / panels.
+class Heights {
+ public:
+  Heights(int64_t rows, int64_t panels) : panels_(panels), least_(rows / panels), over_(rows % panels) {}
+  int64_t next() {
+    sum_ += over_;
+    if (sum_ < panels_) return least_;
+    sum_ -= panels_;
+    return least_ + 1;
+  }
+
+ private:
+  int64_t panels_, least_, over_, sum_ = 0;
+};
+
 template <class T>
 void multiply(const TileJob<T>& job) {
   constexpr int64_t nr = kTileColumns<T>;
+  const Heights all_heights(job.rows, job.panels);
   for (int64_t column = 0; column < job.n; column += nr) {
     const int64_t width = job.n - column < nr ? job.n - column : nr;
     const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
@@ -268,9 +290,9 @@ void multiply(const TileJob<T>& job) {
     const uintptr_t next = here + static_cast<uintptr_t>(job.b_panel) * sizeof(T);
     // What is not the next panel's is not fetched: the lines of this one are there.
     constexpr int64_t tiles_that_fetch = nr * static_cast<int64_t>(sizeof(T)) / kAheadInPanel;
-    for (int64_t panel = 0; panel < job.panels; ++panel) {
-      const int64_t first = panel * job.rows / job.panels;
-      const int64_t height = (panel + 1) * job.rows / job.panels - first;
+    Heights heights = all_heights;
+    for (int64_t panel = 0, first = 0, height; panel < job.panels; ++panel, first += height) {
+      height = heights.next();
       tile.a = job.a + first * (job.a_packed ? job.k : job.a_row);
       if (job.a_packed) tile.a_k = height;
       tile.c = job.c + column + first * job.c_row;

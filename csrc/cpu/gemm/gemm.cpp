@@ -164,17 +164,24 @@ bool uses_blas(const Problem& p) {
   return (p.options.engine == Engine::blas && has_blas) || prefers_blas(p);
 }
 
+bool has_product(const Problem& p) { return p.k > 0 && !is_zero(p.dtype, p.alpha); }
+
+bool is_tiled(const Problem& p) { return p.m > 1 && p.n > 1 && has_product(p) && !uses_blas(p); }
+
+// The processor's own unit for tiled products, or null.
+const MatrixUnit* unit_for(const Problem& p) {
+  const bool worth = p.m * p.n * p.k >= kWorkForUnit && p.options.engine != Engine::tiles;
+  return worth ? matrix_unit(p.dtype) : nullptr;
+}
+
 bool multiply_by_engine(const Problem& given) {
   Problem p = with_plain_strides(given);
   if (p.m == 0 || p.n == 0) return true;
-  const bool no_product = p.k == 0 || is_zero(p.dtype, p.alpha);
-  const bool tiled = !no_product && !uses_blas(p) && p.m > 1 && p.n > 1;
-  if (tiled && p.m * p.n * p.k >= kWorkForUnit && p.options.engine != Engine::tiles) {
-    if (const MatrixUnit* unit = matrix_unit(p.dtype)) return multiply_unit(*unit, p);
-  }
+  const bool tiled = is_tiled(p);
+  if (const MatrixUnit* unit = tiled ? unit_for(p) : nullptr) return multiply_unit(*unit, p);
   if (p.bias && !(tiled && tiles_add_bias(p))) place_bias(p);
   if (tiled) return multiply_tiles(p);
-  if (no_product) {
+  if (!has_product(p)) {
     scale(p);
     return true;
   }
@@ -188,6 +195,18 @@ bool multiply(const Problem& given) {
   p.told = &told;
   if (!multiply_by_engine(p)) return false;
   if (!told) RowTracker::tell_in_parallel(p, 0, p.m);
+  return true;
+}
+
+// Many matrices one after the other: where our own kernels take them as they are, what to do is found out once.
+bool multiply_all(const Problem& given, const BatchSteps& batch) {
+  const Problem first = with_plain_strides(given);
+  const bool as_they_are = !first.options.done && (!first.bias || tiles_add_bias(first));
+  if (as_they_are && is_tiled(first) && !unit_for(first)) return multiply_tiles(first, batch);
+  Problem p = given;
+  for (int64_t i = 0; i < batch.count; ++i, batch.move(p, 1)) {
+    if (!multiply(p)) return false;
+  }
   return true;
 }
 
@@ -220,20 +239,12 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, S
     if (!multiply(tall)) throw std::bad_alloc();
     return;
   }
-  const int64_t size = itemsize(dtype);
-  auto matrix = [&](int64_t i) {
-    Problem q = p;
-    q.a.data = static_cast<char*>(a.data) + i * a_batch * size;
-    q.b.data = static_cast<char*>(b.data) + i * b_batch * size;
-    q.c.data = static_cast<char*>(c.data) + i * c_batch * size;
-    q.first_row = i * m;
-    return q;
-  };
   std::atomic<bool> ok{true};
   auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (!multiply(matrix(i))) ok.store(false, std::memory_order_relaxed);
-    }
+    const BatchSteps some{end - begin, a_batch, b_batch, c_batch};
+    Problem first = p;
+    some.move(first, begin);
+    if (!multiply_all(first, some)) ok.store(false, std::memory_order_relaxed);
   };
   // Whole matrices are the better share of work where there are enough of them.
   const int64_t threads = num_threads();

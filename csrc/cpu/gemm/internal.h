@@ -39,6 +39,22 @@ struct Problem {
   }
 };
 
+// Products of one shape in a row, whose matrices are so many elements apart.
+struct BatchSteps {
+  int64_t count = 1, a = 0, b = 0, c = 0;
+
+  // p becomes the product `matrices` further on.
+  void move(Problem& p, int64_t matrices) const {
+    auto move = [&](void*& data, int64_t elements, DType dtype) {
+      data = static_cast<char*>(data) + matrices * elements * itemsize(dtype);
+    };
+    move(p.a.data, a, p.dtype);
+    move(p.b.data, b, p.dtype);
+    move(p.c.data, c, p.c_dtype);
+    p.first_row += matrices * p.m;
+  }
+};
+
 // Tells of a block of rows when the last of its column blocks is done; where there are fewer blocks than threads, of
 // all rows at the end, so that every thread has a share of what follows.
 class RowTracker {
@@ -109,7 +125,7 @@ struct Grid {
 Grid choose_grid(int64_t m, int64_t n, int64_t work, int64_t row_unit, int64_t col_unit, int64_t most_rows);
 
 // False when memory ran out; c is then unspecified.
-[[nodiscard]] bool multiply_tiles(const Problem& p);
+[[nodiscard]] bool multiply_tiles(const Problem& p, const BatchSteps& batch = {});
 bool tiles_add_bias(const Problem& p);                 // the other engines, and some of these products, want it in c
 [[nodiscard]] bool multiply_vector(const Problem& p);  // m == 1 or n == 1
 [[nodiscard]] bool multiply_blas(const Problem& p);

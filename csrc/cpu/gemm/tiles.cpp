@@ -21,7 +21,8 @@ constexpr int64_t kSlabColumns = 1024;
 constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
 constexpr int64_t kRowsApart = 128;            // with so many, packing b is a small part of the work
 constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
-constexpr int64_t kDirectBytes = 1024 * 1024;  // a larger b is packed even if its rows are contiguous
+constexpr int64_t kDirectBytes = 768 * 1024;   // a larger b is packed even if its rows are contiguous
+constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous
 
 template <class T>
 struct Kernels;
@@ -59,6 +60,7 @@ class Multiplication {
   }
 
   bool run() {
+    if (is_one_block()) return run_as_block();
     p_.takes_on_telling();
     const int64_t slab_rows = c_direct_ ? p_.m : kSlabRows;
     for (int64_t m0 = 0; m0 < p_.m; m0 += slab_rows) {
@@ -69,6 +71,15 @@ class Multiplication {
           if (!run_slab(s)) return false;
         }
       }
+    }
+    return true;
+  }
+
+  // The same for matrices that follow each other in a batch.
+  bool run_all(const BatchSteps& batch) {
+    const bool blocks = is_one_block();
+    for (int64_t i = 0; i < batch.count; ++i, batch.move(p_, 1)) {
+      if (!(blocks ? run_as_block() : run())) return false;
     }
     return true;
   }
@@ -85,6 +96,16 @@ class Multiplication {
 
   static constexpr int64_t size() { return sizeof(T); }
 
+  // One task on one thread, as most matrices of a batch are: what deals out work would take longer than the work.
+  bool is_one_block() const {
+    if (p_.m > block_rows_ || p_.n > kSlabColumns || p_.k > block_k_ || p_.options.done) return false;
+    return p_.m * p_.n * p_.k <= kWorkPerThread || in_parallel_region() || num_threads() == 1;
+  }
+  bool run_as_block() {
+    Slab all{0, p_.m, 0, p_.n, 0, p_.k};
+    return prepare_c(all) && prepare_b(all) && run_block(all, 0, p_.m, 0, p_.n);
+  }
+
   // Packing pays where an element is used again often enough: a once for every panel of b, b once
   // for every panel of a.
   bool a_reads_well() const {
@@ -92,7 +113,9 @@ class Multiplication {
     if (p_.n <= 2 * tiles_.nr) return true;
     // Lanes of packed columns multiply faster than single elements do.
     if (std::is_same_v<T, float> && tiles_.vector_bytes < 32 && p_.m * p_.n * p_.k > kSmallProduct) return false;
-    const bool evicts = p_.a.col_stride == 1 && collides(p_.a.row_stride) && p_.n >= kRowsApart;
+    // Every k begins other lines of the cache, which do not stay there until the next panel of b.
+    if (p_.a.col_stride != 1) return p_.m * p_.k * size() <= kDirectColumns;
+    const bool evicts = collides(p_.a.row_stride) && p_.n >= kRowsApart;
     return p_.k <= kBlockK && !evicts;
   }
   bool b_reads_well() const {
@@ -221,14 +244,16 @@ class Multiplication {
   }
 
   bool run_task(const Slab& s, Grid grid, int64_t task) const {
-    const int64_t nr = tiles_.nr;
     const int64_t row_block = task / grid.col_blocks, col_block = task % grid.col_blocks;
-    const int64_t row = row_block * s.m / grid.row_blocks;
-    const int64_t rows = (row_block + 1) * s.m / grid.row_blocks - row;
-    const int64_t panels = ceil_div(s.n, nr);
-    const int64_t col = col_block * panels / grid.col_blocks * nr;
-    const int64_t cols = std::min(s.n, (col_block + 1) * panels / grid.col_blocks * nr) - col;
+    const int64_t row = first_row(s, grid, row_block), rows = first_row(s, grid, row_block + 1) - row;
+    const int64_t panels = ceil_div(s.n, tiles_.nr);
+    const int64_t panel = col_block * panels / grid.col_blocks, end = (col_block + 1) * panels / grid.col_blocks;
+    return run_block(s, row, rows, panel, std::min(s.n, end * tiles_.nr) - panel * tiles_.nr);
+  }
 
+  // Some rows of a slab, and some columns from a panel of b on.
+  bool run_block(const Slab& s, int64_t row, int64_t rows, int64_t panel, int64_t cols) const {
+    const int64_t nr = tiles_.nr, col = panel * nr;
     TileJob<T> job{};
     job.rows = rows;
     job.panels = ceil_div(rows, tiles_.mr);
@@ -241,19 +266,20 @@ class Multiplication {
     job.c = s.acc + row * s.acc_row + col;
     job.c_row = s.acc_row;
 
-    const int64_t steps = ceil_div(s.k, block_k_);
+    const int64_t steps = s.k <= block_k_ ? 1 : ceil_div(s.k, block_k_);
+    auto first_k = [&](int64_t step) { return step == 0 ? 0 : step == steps ? s.k : step * s.k / steps; };
     T* packed = nullptr;
     if (!a_direct_) {
       packed = static_cast<T*>(work_buffer(Purpose::packed_a, (rows * ceil_div(s.k, steps) + kPackSlack) * size()));
       if (!packed) return false;
     }
     for (int64_t step = 0; step < steps; ++step) {
-      const int64_t k = step * s.k / steps;
-      job.k = (step + 1) * s.k / steps - k;
+      const int64_t k = first_k(step);
+      job.k = first_k(step + 1) - k;
       const char* a = at(p_.a, s.m0 + row, s.k0 + k);
       if (packed) packing_.pack_a(p_.dtype, a, p_.a.row_stride, p_.a.col_stride, rows, job.panels, job.k, packed);
       job.a = packed ? packed : reinterpret_cast<const T*>(a);
-      job.b = s.b + col / nr * s.b_panel + k * s.b_k;
+      job.b = s.b + panel * s.b_panel + k * s.b_k;
       job.b_edge = s.b_edge + k * nr;
       const bool first = s.k0 + k == 0, biased = first && p_.bias;
       job.alpha = c_direct_ ? p_.alpha.to<T>() : T(1);
@@ -268,7 +294,7 @@ class Multiplication {
     return true;
   }
 
-  const Problem p_;
+  Problem p_;
   const TileKernels<T>& tiles_;
   const PackKernels<T>& packing_;
   bool a_direct_, b_direct_, c_direct_;
@@ -284,8 +310,9 @@ bool flips(const Problem& p) {
 }
 
 template <class T>
-bool multiply(const Problem& p) {
-  return Multiplication<T>(flips(p) ? transposed(p) : p).run();
+bool multiply(const Problem& p, const BatchSteps& batch) {
+  if (flips(p)) return Multiplication<T>(transposed(p)).run_all({batch.count, batch.b, batch.a, batch.c});
+  return Multiplication<T>(p).run_all(batch);
 }
 
 }  // namespace
@@ -305,19 +332,19 @@ void pack_right(DType dtype, int64_t k, int64_t n, MatrixRef b, void* out) {
   gemm_packing().f32.pack_b(dtype, b.data, b.row_stride, b.col_stride, k, n, static_cast<float*>(out));
 }
 
-bool multiply_tiles(const Problem& p) {
+bool multiply_tiles(const Problem& p, const BatchSteps& batch) {
   switch (p.dtype) {
     case DType::Float32:
     case DType::BFloat16:
     case DType::Float16:
-      return multiply<float>(p);
+      return multiply<float>(p, batch);
     case DType::Float64:
-      return multiply<double>(p);
+      return multiply<double>(p, batch);
     case DType::Int64:
     case DType::UInt64:
-      return multiply<uint64_t>(p);
+      return multiply<uint64_t>(p, batch);
     default:
-      return multiply<uint32_t>(p);
+      return multiply<uint32_t>(p, batch);
   }
 }
 

@@ -8,7 +8,7 @@ namespace gemm {
 using cpu::TileJob;
 using cpu::TileKernels;
 
-// The first tiles on a packed panel of b fetch the next panel, this many bytes for every k; an
+// The first tiles on a packed panel of b fetch the next panel, two cache lines for every four k; an
 // unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware.
 constexpr int64_t kAheadInPanel = 32;
 constexpr int64_t kRowsAhead = 12;
@@ -26,25 +26,41 @@ struct Tile {
   int64_t addend_row;
   int64_t last_lanes;  // columns in the last vector
   uintptr_t ahead;     // two cache lines to fetch ...
-  int64_t ahead_k;     // ... and how far they move for every k
+  int64_t ahead_k;     // ... how far they move for every k ...
+  bool each_k;         // ... and whether they are fetched for every k, or every four
   T alpha, beta;
 };
 
-template <class T, int kVectors, bool kPartial>
-inline __attribute__((always_inline)) void write_row(const Tile<T>& t, int row, const Vec<T> (&acc)[kVectors]) {
+// Writes a tile. What it needs to know is read before: any store may change what a reference shows.
+template <bool kPartial, bool kAdds, class T, int kRows, int kVectors>
+inline __attribute__((always_inline)) void write_rows(const Tile<T>& t, const Vec<T> (&acc)[kRows][kVectors]) {
+  T* c = t.c;
+  const T* addend = t.addend;
+  const int64_t c_row = t.c_row, addend_row = t.addend_row, last_lanes = t.last_lanes;
+  const Vec<T> alpha = broadcast(t.alpha), beta = broadcast(t.beta);
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i, c += c_row, addend += addend_row) {
 #pragma GCC unroll 2
-  for (int j = 0; j < kVectors; ++j) {
-    T* p = t.c + row * t.c_row + j * kLanes<T>;
-    const T* addend = t.addend + row * t.addend_row + j * kLanes<T>;
-    Vec<T> value = acc[j] * broadcast(t.alpha);
-    if (kPartial && j == kVectors - 1) {
-      if (t.beta != 0) value = multiply_add<T>(load_first(addend, t.last_lanes), broadcast(t.beta), value);
-      store_first(p, value, t.last_lanes);
-    } else {
-      if (t.beta != 0) value = multiply_add<T>(load(addend), broadcast(t.beta), value);
-      store(p, value);
+    for (int j = 0; j < kVectors; ++j) {
+      const bool partial = kPartial && j == kVectors - 1;
+      const T* added = addend + j * kLanes<T>;
+      Vec<T> value = acc[i][j] * alpha;
+      if constexpr (kAdds) value = multiply_add<T>(partial ? load_first(added, last_lanes) : load(added), beta, value);
+      if (partial)
+        store_first(c + j * kLanes<T>, value, last_lanes);
+      else
+        store(c + j * kLanes<T>, value);
     }
   }
+}
+
+template <class T, int kRows, int kVectors>
+inline __attribute__((always_inline)) void write_tile(const Tile<T>& t, const Vec<T> (&acc)[kRows][kVectors]) {
+  const bool whole = t.last_lanes == kLanes<T>;
+  if (t.beta == 0)
+    whole ? write_rows<false, false>(t, acc) : write_rows<true, false>(t, acc);
+  else
+    whole ? write_rows<false, true>(t, acc) : write_rows<true, true>(t, acc);
 }
 
 // Reads one column of a tile after the other: element i of column k is `at(i)` after k calls of
@@ -81,10 +97,25 @@ struct UnitColumnReader {
   }
 };
 
-// step() so often, four of them to a jump.
-template <class Step>
-[[gnu::always_inline]] inline void repeat(int64_t times, Step& step) {
-  for (; times >= 4; times -= 4) {
+// step() for every k, four of them to a jump, and what the tile is to fetch.
+template <class T, class Step>
+[[gnu::always_inline]] inline void repeat(const Tile<T>& t, Step& step) {
+  uintptr_t ahead = t.ahead;
+  const auto ahead_k = static_cast<uintptr_t>(t.ahead_k);
+  auto fetch = [&]() __attribute__((always_inline)) {
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
+  };
+  int64_t times = t.k;
+  if (t.each_k) {
+    for (; times > 0; --times, ahead += ahead_k) {
+      fetch();
+      step();
+    }
+    return;
+  }
+  for (; times >= 4; times -= 4, ahead += 4 * ahead_k) {
+    fetch();
     step();
     step();
     step();
@@ -108,11 +139,7 @@ void multiply_tile(const Tile<T>& t) {
   Reader<T, kRows> a(t);
   const T* b = t.b;
   const int64_t b_k = t.b_k;
-  uintptr_t ahead = t.ahead;
   auto step = [&]() __attribute__((always_inline)) {
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
-    ahead += static_cast<uintptr_t>(t.ahead_k);
     Vec<T> row[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kLanes<T>);
@@ -125,14 +152,8 @@ void multiply_tile(const Tile<T>& t) {
     a.advance();
     b += b_k;
   };
-  repeat(t.k, step);
-  if (t.last_lanes == kLanes<T>) {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t, i, acc[i]);
-  } else {
-#pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, true>(t, i, acc[i]);
-  }
+  repeat(t, step);
+  write_tile(t, acc);
 }
 
 #if defined(__aarch64__)
@@ -157,10 +178,7 @@ void multiply_packed_tile(const Tile<float>& t) {
   }
   const float *a = t.a, *b = t.b;
   const int64_t a_k = t.a_k, b_k = t.b_k;
-  uintptr_t ahead = t.ahead;
   auto step = [&]() __attribute__((always_inline)) {
-    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
-    ahead += static_cast<uintptr_t>(t.ahead_k);
     float32x4_t column[kGroups], row[kVectors];
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) column[g] = vld1q_f32(a + 4 * g);
@@ -176,17 +194,14 @@ void multiply_packed_tile(const Tile<float>& t) {
     a += a_k;
     b += b_k;
   };
-  repeat(t.k, step);
+  repeat(t, step);
+  Vec<float> sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
-    Vec<float> sums[kVectors];
 #pragma GCC unroll 2
-    for (int j = 0; j < kVectors; ++j) sums[j] = (Vec<float>)acc[i][j];
-    if (t.last_lanes == kLanes<float>)
-      write_row<float, kVectors, false>(t, i, sums);
-    else
-      write_row<float, kVectors, true>(t, i, sums);
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = (Vec<float>)acc[i][j];
   }
+  write_tile(t, sums);
 }
 #endif
 
@@ -230,9 +245,25 @@ const TileFunctions<T>& functions_for(const TileJob<T>& job, bool narrow) {
   return narrow ? kTileFunctions<T, UnitColumnReader, 1> : kTileFunctions<T, UnitColumnReader, 2>;
 }
 
+// The heights of panels: panel p of `panels` starts at row p * rows / panels.
+class Heights {
+ public:
+  Heights(int64_t rows, int64_t panels) : panels_(panels), least_(rows / panels), over_(rows % panels) {}
+  int64_t next() {
+    sum_ += over_;
+    if (sum_ < panels_) return least_;
+    sum_ -= panels_;
+    return least_ + 1;
+  }
+
+ private:
+  int64_t panels_, least_, over_, sum_ = 0;
+};
+
 template <class T>
 void multiply(const TileJob<T>& job) {
   constexpr int64_t nr = kTileColumns<T>;
+  const Heights all_heights(job.rows, job.panels);
   for (int64_t column = 0; column < job.n; column += nr) {
     const int64_t width = job.n - column < nr ? job.n - column : nr;
     const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
@@ -250,21 +281,25 @@ void multiply(const TileJob<T>& job) {
                  .last_lanes = width - (vectors - 1) * kLanes<T>,
                  .ahead = 0,
                  .ahead_k = kAheadInPanel,
+                 .each_k = false,
                  .alpha = job.alpha,
                  .beta = job.beta};
-    const bool packed = tile.b_k == nr;
-    if (!packed) tile.ahead_k = tile.b_k * static_cast<int64_t>(sizeof(T));
+    tile.each_k = tile.b_k != nr;
+    if (tile.each_k) tile.ahead_k = tile.b_k * static_cast<int64_t>(sizeof(T));
     const uintptr_t here = reinterpret_cast<uintptr_t>(tile.b);
     const uintptr_t next = here + static_cast<uintptr_t>(job.b_panel) * sizeof(T);
-    for (int64_t panel = 0; panel < job.panels; ++panel) {
-      const int64_t first = panel * job.rows / job.panels;
-      const int64_t height = (panel + 1) * job.rows / job.panels - first;
+    // What is not the next panel's is not fetched: the lines of this one are there.
+    constexpr int64_t tiles_that_fetch = nr * static_cast<int64_t>(sizeof(T)) / kAheadInPanel;
+    Heights heights = all_heights;
+    for (int64_t panel = 0, first = 0, height; panel < job.panels; ++panel, first += height) {
+      height = heights.next();
       tile.a = job.a + first * (job.a_packed ? job.k : job.a_row);
       if (job.a_packed) tile.a_k = height;
       tile.c = job.c + column + first * job.c_row;
       tile.addend = (job.addend ? job.addend : job.c) + column + first * tile.addend_row;
-      tile.ahead = packed ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
-                          : here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k);
+      tile.ahead = tile.each_k                ? here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k)
+                   : panel < tiles_that_fetch ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
+                                              : here;
       functions.by_height[height - 1](tile);
     }
   }

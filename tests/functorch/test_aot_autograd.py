@@ -396,3 +396,46 @@ def test_operators_of_the_program_that_write(backend):
         given, same = ([tocha.arange(2.0 * n).reshape(n, 2), tocha.ones(n)] for _ in range(2))
         for a, b in zip((*f(*given), *given), (*compiled(*same), *same), strict=True):
             assert tocha.equal(a, b)
+
+
+class Negated(tocha.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, take):
+        ctx.shape, ctx.take = x.shape, take
+        return take(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -5 * grad.sum() * tocha.ones(ctx.shape), None
+
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: Negated.apply(x, lambda t: t),
+        lambda x: Negated.apply(x, lambda t: t.view_as(t)),
+        lambda x: Negated.apply(x, lambda t: t[0]),
+        lambda x: Negated.apply(x * 2, lambda t: t[0]),
+        lambda x: Negated.apply(x.view(3, 2), lambda t: t.view(-1)).view(2, 3),
+        lambda x: (y := x * 2, Negated.apply(y, lambda t: t[1]))[1],
+    ],
+)
+def test_functions_that_give_views(f, backend):
+    x, y = (tocha.ones(2, 3, requires_grad=True) for _ in range(2))
+    f(x).sum().backward()
+    tocha.compile(f, backend=backend)(y).sum().backward()
+    assert tocha.equal(x.grad, y.grad)
+
+
+def test_a_value_and_the_view_that_a_function_gives_of_it():
+    def f(x):
+        y = x * 2
+        return y, Negated.apply(y, lambda t: t.view(-1)), y.view(-1)
+
+    x, y = (tocha.ones(2, 3, requires_grad=True) for _ in range(2))
+    for inputs, function in ((x, f), (y, tocha.compile(f, backend="aot_eager"))):
+        a, b, c = function(inputs)
+        (a.sum() + 2 * b.sum() + 3 * c.sum()).backward()
+    assert tocha.equal(x.grad, y.grad)

@@ -617,3 +617,20 @@ def test_opcheck_finds_sharing_and_missing_gradients():
 def test_opcheck_refuses_unknown_checks():
     with pytest.raises(ValueError, match="expected test_utils to be subset of"):
         opcheck(defect(), (tocha.ones(1),), test_utils="test_everything")
+
+
+def test_kernels_given_to_a_library_by_decorators():
+    lib = Library("by_decorators", "DEF")
+    lib.define("positive(Tensor x) -> Tensor")
+
+    @tocha.library.impl(lib, "positive", "CPU")
+    def positive(x):
+        return x[x > 0]
+
+    @tocha.library.define(lib, "twice(Tensor x) -> Tensor")
+    def twice(x):
+        return x * 2
+
+    x = tocha.tensor([1.0, -1.0])
+    assert positive(x).tolist() == tocha.ops.by_decorators.positive(x).tolist() == [1.0]
+    assert twice(x).tolist() == tocha.ops.by_decorators.twice(x).tolist() == [2.0, -2.0]

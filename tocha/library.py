@@ -6,6 +6,7 @@ called as `tocha.ops.NAMESPACE.NAME`.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -80,6 +81,7 @@ def _handle(op: Op) -> _ops.OpOverload:
     return getattr(getattr(getattr(_ops.ops, space), short), overload or "default")
 
 
+@functools.singledispatch
 def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> None:
     """Defines an operator: `define("mylib::sin", "(Tensor x) -> Tensor")`.
 
@@ -98,6 +100,18 @@ def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Tag 
     _library(f"{space}::{name}", lib).define(name + schema, tags=tags)
 
 
+@define.register
+def _define_in(lib: Library, schema: str, alias_analysis: str = "") -> Callable:
+    """The older form: what is decorated is the kernel for all devices."""
+
+    def register(f: Callable) -> Callable:
+        lib.impl(lib.define(schema, alias_analysis), f)
+        return f
+
+    return register
+
+
+@functools.singledispatch
 def impl(qualname: Op, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
     """Gives a kernel for types of device ("cpu", "default" for all) or dispatch keys ("CompositeImplicitAutograd").
 
@@ -116,6 +130,17 @@ def impl(qualname: Op, types: str | Sequence[str], func: Callable | None = None,
             _library(qualname, lib).impl(_qualname(qualname), f, key)
 
     return register if func is None else register(func)
+
+
+@impl.register
+def _impl_in(lib: Library, name: Op, dispatch_key: str = "") -> Callable:
+    """The older form: what is decorated is the kernel for a dispatch key."""
+
+    def register(f: Callable) -> Callable:
+        lib.impl(name, f, dispatch_key)
+        return f
+
+    return register
 
 
 def _is_key(name: str) -> bool:

@@ -148,6 +148,12 @@ PyObject* set_view_origin(PyObject*, PyObject* args) {
   return Py_NewRef(Py_None);
 }
 
+// _is_view_of_function(t): whether its history goes through an autograd.Function that gave a view.
+PyObject* is_view_of_function(PyObject*, PyObject* t) {
+  auto* o = reinterpret_cast<TensorObject*>(t);
+  return PyBool_FromLong(is_tensor(t) && o->base && o->origin == ViewOrigin::custom_function);
+}
+
 PyObject* check_writable(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject* t;
@@ -186,6 +192,7 @@ PyMethodDef table[] = {
     {"_set_fake_geometry", set_fake_geometry, METH_VARARGS, nullptr},
     {"_set_fake_data", set_fake_data, METH_VARARGS, nullptr},
     {"_set_view_origin", set_view_origin, METH_VARARGS, nullptr},
+    {"_is_view_of_function", is_view_of_function, METH_O, nullptr},
     {"_check_writable", check_writable, METH_VARARGS, nullptr},
     {"_set_fakes", set_fakes, METH_VARARGS, nullptr},
     {"_set_fake_mode", set_fake_mode, METH_O, nullptr},

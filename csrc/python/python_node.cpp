@@ -3,6 +3,7 @@
 #include <structmember.h>
 
 #include "autograd/anomaly.h"
+#include "autograd/mode.h"
 #include "autograd/saved.h"
 #include "core/sparse.h"
 #include "ops/factories.h"
@@ -249,6 +250,17 @@ bool in_set(PyObject* tuple, PyObject* o) {
   return false;
 }
 
+// Whether another than the kernels answers for a tensor: views of it are that one's to make.
+bool taken_over(const Tensor& t) { return is_fake(t) || (marks_of(t.get()) & kDispatches) != 0; }
+
+Tensor by_python(const Tensor& t, const char* method, PyObject* argument) {
+  autograd::GradMode off(false);
+  Ref found = own(argument ? PyObject_CallMethod(t.object(), method, "O", argument)
+                           : PyObject_CallMethod(t.object(), method, nullptr));
+  TOCHA_CHECK(is_tensor(found.get()), Type, method, " of a tensor gave ", Py_TYPE(found.get())->tp_name);
+  return Tensor::borrow(found.get());
+}
+
 }  // namespace
 
 PyObject* python_face(Node* node) {
@@ -295,13 +307,13 @@ PyObject* record_function(PyObject*, PyObject* args) {
           autograd::skip_output(t, *ref);
         }
       } else if (in_set(fixed.get(), o) || !executable) {
-        if (is_input) t = alias_of(t, true);
+        if (is_input) t = taken_over(t) ? by_python(t, "detach", nullptr) : alias_of(t, true);
         autograd::skip_output(t, *ref);
         if (!executable && !is_input && t.get()->autograd) autograd::detach_(t);
       } else {
         // An input, or a view, becomes a view with this history; it must not be written to.
         if (is_input || t.get()->base) {
-          t = view_of(t, t.sizes(), t.strides(), t.offset());
+          t = taken_over(t) ? by_python(t, "view_as", t.object()) : view_of(t, t.sizes(), t.strides(), t.offset());
           t.get()->origin = ViewOrigin::custom_function;
         }
         autograd::set_history(t, ref);

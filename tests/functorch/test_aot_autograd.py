@@ -6,7 +6,7 @@ from shared_programs import SHARED
 
 import tocha
 from programs import PROGRAMS
-from tocha import nn
+from tocha import Tensor, nn
 from tocha._functorch.aot_autograd import (
     aot_export_joint_simple,
     aot_export_module,
@@ -366,3 +366,76 @@ def test_captured_programs_whose_inputs_share_memory(name, grad, backend, kernel
     compiled = tocha.compile(SHARED[name], backend=backend)
     eager, ours = (observed(tocha, f, grad, views_of_one) for f in (SHARED[name], compiled))
     agree(eager, ours, tocha.testing.assert_close)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_operators_of_the_program_that_write(backend):
+    @tocha.library.custom_op("test_writes::shift", mutates_args={"x", "others"})
+    def shift(x: Tensor, k: int, others: list[Tensor], unused: Tensor | None = None) -> Tensor:
+        x.add_(k)
+        for t in others:
+            t.mul_(2)
+        return x.sum()
+
+    @shift.register_fake
+    def _(x, k, others, unused=None):
+        return x.new_empty(())
+
+    @tocha.library.custom_op("test_writes::fill", mutates_args=("x",))
+    def fill(x: Tensor, value: float = 3.0) -> None:
+        x.fill_(value)
+
+    def f(x, y):
+        z = y * 2
+        total = shift(x, 3, [y, z[1:]])
+        fill(z[0])
+        return x * 2, z, total
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for n in (3, 3, 4, 5):
+        given, same = ([tocha.arange(2.0 * n).reshape(n, 2), tocha.ones(n)] for _ in range(2))
+        for a, b in zip((*f(*given), *given), (*compiled(*same), *same), strict=True):
+            assert tocha.equal(a, b)
+
+
+class Negated(tocha.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, take):
+        ctx.shape, ctx.take = x.shape, take
+        return take(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return -5 * grad.sum() * tocha.ones(ctx.shape), None
+
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: Negated.apply(x, lambda t: t),
+        lambda x: Negated.apply(x, lambda t: t.view_as(t)),
+        lambda x: Negated.apply(x, lambda t: t[0]),
+        lambda x: Negated.apply(x * 2, lambda t: t[0]),
+        lambda x: Negated.apply(x.view(3, 2), lambda t: t.view(-1)).view(2, 3),
+        lambda x: (y := x * 2, Negated.apply(y, lambda t: t[1]))[1],
+    ],
+)
+def test_functions_that_give_views(f, backend):
+    x, y = (tocha.ones(2, 3, requires_grad=True) for _ in range(2))
+    f(x).sum().backward()
+    tocha.compile(f, backend=backend)(y).sum().backward()
+    assert tocha.equal(x.grad, y.grad)
+
+
+def test_a_value_and_the_view_that_a_function_gives_of_it():
+    def f(x):
+        y = x * 2
+        return y, Negated.apply(y, lambda t: t.view(-1)), y.view(-1)
+
+    x, y = (tocha.ones(2, 3, requires_grad=True) for _ in range(2))
+    for inputs, function in ((x, f), (y, tocha.compile(f, backend="aot_eager"))):
+        a, b, c = function(inputs)
+        (a.sum() + 2 * b.sum() + 3 * c.sum()).backward()
+    assert tocha.equal(x.grad, y.grad)

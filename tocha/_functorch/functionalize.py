@@ -16,7 +16,7 @@ from typing import Any
 
 from tocha import _C, _ops
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
-from tocha._library.twins import functional_names, written
+from tocha._library.twins import custom_twin, functional_names, written
 from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.history import unrecorded
 from tocha.fx import Graph, GraphModule, Node
@@ -578,8 +578,10 @@ def arguments_of(schema: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, 
 def functional_form(handle: Any) -> Any:
     """The operator that gives what another one writes; None where there is none."""
     s = handle._schema
+    if handle._namespace != "aten":
+        return custom_twin(handle)
     found = functional_names().get((s.name.removeprefix("aten::"), s.overload_name))
-    if found is None or handle._namespace != "aten":
+    if found is None:
         return None
     return getattr(getattr(_ops.ops.aten, found[0]), found[1] or "default")
 

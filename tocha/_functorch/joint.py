@@ -369,11 +369,14 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             found.append(Output(INPUT, next(i for i, v in enumerate(t.given) if o is v)))
         elif (part := part_of_input(t, o)) is not None:
             found.append(part)
+        elif _C._is_view_of_function(o):  # a view made outside would not have the function's gradient
+            found.append(Output(RAW, place_of(raws, o)))
         elif root in inputs:
             base = t.given[inputs[root]]
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
         else:
-            base = base_among([x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)])
+            sharing = [x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)]
+            base = base_among([x for x in sharing if not _C._is_view_of_function(x)])
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     return found

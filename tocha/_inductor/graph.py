@@ -23,6 +23,7 @@ from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
 from tocha.operators.overloads import FUNCTIONAL, Overload
 from tocha.operators.record import OPERATORS
+from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 ITEM, AS_STRIDED = ops.aten._local_scalar_dense.default, ops.aten.as_strided.default
@@ -320,24 +321,20 @@ class GraphLowering:
 
     def whole(self, node: fx.Node, target: OpOverload, args: Any, kwargs: Any, val: Any) -> Any:
         """The node as a call of its handle; what comes out is what the fake says."""
-        call = template(target._op, tuple(args), tuple(kwargs.items()), self.lowering)
+        values, spec = pytree.tree_flatten(val) if val is not None else ([], None)
+        nested = isinstance(val, tuple | list) and len(values) != len(val)
+        call = template(flat(target._op) if nested else target._op, tuple(args), tuple(kwargs.items()), self.lowering)
         call.name = target.__name__.replace(".", "_")
-        call.key, call.ordered = (
-            f"handle {target}",
-            target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list),
-        )
-        values = list(val) if isinstance(val, tuple | list) else [val] if val is not None else []
+        call.key = f"{'flat results of' if nested else 'handle'} {target}"
+        call.ordered = target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list)
         found = [facts_of(v) if isinstance(v, Tensor) else None for v in values]
         self.lowering.add_call(call, found)
-        return (
-            type(val)(found)
-            if isinstance(val, list)
-            else tuple(found)
-            if isinstance(val, tuple)
-            else found[0]
-            if found
-            else None
-        )
+        return pytree.tree_unflatten(found, spec) if spec is not None else None
+
+
+def flat(function: Any) -> Any:
+    """A function whose results are not in lists."""
+    return lambda *args, **kwargs: tuple(pytree.tree_leaves(function(*args, **kwargs)))
 
 
 def lower_graph(module: fx.GraphModule, compile_piece: Callable[[fx.GraphModule], Callable] | None = None) -> Program:

@@ -82,7 +82,7 @@ def _handle(op: Op) -> _ops.OpOverload:
 
 
 @functools.singledispatch
-def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> None:
+def define(qualname: Any, schema: Any, *, lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> Any:
     """Defines an operator: `define("mylib::sin", "(Tensor x) -> Tensor")`.
 
     >>> tocha.library.define("doc_define::half", "(Tensor x) -> Tensor")
@@ -112,7 +112,7 @@ def _define_in(lib: Library, schema: str, alias_analysis: str = "") -> Callable:
 
 
 @functools.singledispatch
-def impl(qualname: Op, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
+def impl(qualname: Any, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
     """Gives a kernel for types of device ("cpu", "default" for all) or dispatch keys ("CompositeImplicitAutograd").
 
     >>> tocha.library.define("doc_impl::add_one", "(Tensor x) -> Tensor")

@@ -15,8 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C, _ops
+from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
-from tocha._library.twins import custom_twin, functional_names, written
+from tocha._library.twins import functional_names, written
 from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.history import unrecorded
 from tocha.fx import Graph, GraphModule, Node

@@ -581,7 +581,7 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     assert isinstance(alias, Alias)
     start = pass_.of[base] if base is not None else None
     before = start.recorded if isinstance(start, Alias) else ()
-    given = pass_.of.get(alias.storage.given)
+    given = None if alias.storage.given is None else pass_.of[alias.storage.given]
     if base is None and given in pass_.moved:  # the input has another geometry by then
         first = pass_.placeholder_value(alias)
         stays = pass_.read(pass_.moved[given]).storage_offset() == first.storage_offset()

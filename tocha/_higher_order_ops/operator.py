@@ -24,7 +24,9 @@ Tensor = _C.Tensor
 class HigherOrderOperator(_ops.OperatorBase):
     """`tocha.ops.higher_order.NAME`."""
 
-    only_calls = False  # whether all that it does with its functions is to call them with tensors: they may be compiled then
+    only_calls = (
+        False  # whether all that it does with its functions is to call them with tensors: they may be compiled then
+    )
 
     def __init__(self, name: str):
         self._name = self.__name__ = self.__qualname__ = name

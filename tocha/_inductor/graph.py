@@ -96,7 +96,7 @@ class LaidOut:
     """A function whose arguments or results are copied where they do not lie as the graph says: each branch of a choice has its own
     layout, and what a loop carries may have another one after the first round."""
 
-    def __init__(self, function: Callable[..., Any], given: list[Strides] | None = None, gives: list[Strides] | None = None):
+    def __init__(self, function: Any, given: list[Strides] | None = None, gives: list[Strides] | None = None):
         self.function, self.given, self.gives = function, given, gives
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

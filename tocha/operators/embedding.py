@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators import interpreter
+from tocha.operators.indexing import no_gradient_yet
 from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, refuse_dtype, sparse_rows
 
@@ -174,8 +175,7 @@ def _bag_max(weight, indices, bags, count, padding_idx):
 def bag_max_gradient(grad, weight, result1):
     none = result1 < 0
     at = result1.masked_fill(none, 0)
-    zeros = op.zeros(weight.shape, dtype=grad.dtype, device=grad.device)
-    return zeros.scatter_add(0, at, grad.masked_fill(none, 0))
+    return no_gradient_yet(weight, grad).scatter_add_(0, at, grad.masked_fill(none, 0))
 
 
 @rule

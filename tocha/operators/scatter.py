@@ -170,7 +170,7 @@ def members(self: "Tensor", dim: "int", index: "Tensor", include_self: "bool") -
     """How many elements each place was reduced from; places that the index leaves out have themselves."""
     ones = op.ones(self.shape, dtype=dt.int64, device=index.device)
     start = ones if include_self else ones.scatter(dim, index, 0)
-    return start.scatter_add(dim, index, op.ones(index.shape, dtype=dt.int64, device=index.device))
+    return start.scatter_add_(dim, index, op.ones(index.shape, dtype=dt.int64, device=index.device))
 
 
 @rule
@@ -186,14 +186,14 @@ def extreme_shares(
 ) -> "Tensor":
     """The gradient in equal parts for the elements that tie for the extreme of each place."""
     first = extreme_self(self, dim, index, include_self, result).to(dt.int64)
-    return grad / first.scatter_add(dim, index, (part == result.gather(dim, index)).to(dt.int64))
+    return grad / first.scatter_add_(dim, index, (part == result.gather(dim, index)).to(dt.int64))
 
 
 @rule
 def zero_counts(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor") -> "Tensor":
     """How many of the factors that come to each place are zero."""
     none = op.zeros(self.shape, dtype=dt.int64, device=index.device)
-    return none.scatter_add(dim, index, (part == 0).to(dt.int64))
+    return none.scatter_add_(dim, index, (part == 0).to(dt.int64))
 
 
 @rule

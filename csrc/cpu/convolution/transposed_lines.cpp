@@ -9,9 +9,10 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kLeastChannels = 32;  // of both sides
-constexpr int64_t kShortestLine = 6;    // or tiles would be too low
-constexpr int64_t kMostElements = 1 << 18;
+constexpr int64_t kLeastChannels = 32;      // of both sides
+constexpr int64_t kShortestLine = 6;        // or tiles would be too low
+constexpr int64_t kMostElements = 1 << 18;  // of a plane, which is added to many times
+constexpr int64_t kMostPlanes = 8;          // as many elements as so large ones have
 
 template <class T>
 class LineSpreader {
@@ -78,16 +79,19 @@ class LineSpreader {
     if (bias_) {
       for (int64_t p = 0; p < pixels; ++p) std::copy_n(bias_.get() + panel * nr, rows, picture + p * nr);
     }
-    for (int64_t t = 0; t < taps_; ++t) add_tap(n, weights_.get() + panel * panel_elements() + t * nr, t, picture);
+    for (int64_t z = 0; z < s_.in.size[0]; ++z) {
+      for (int64_t t = 0; t < taps_; ++t) add_tap(n, z, weights_.get() + panel * panel_elements() + t * nr, t, picture);
+    }
     write(n, panel, picture, planes);
   }
 
-  // What all lines of an image send to one place of the kernel.
-  void add_tap(int64_t n, const T* weights, int64_t t, T* picture) const {
+  // What all lines of a plane of an image send to one place of the kernel.
+  void add_tap(int64_t n, int64_t plane, const T* weights, int64_t t, T* picture) const {
     const Extent &in = s_.in.size, &out = s_.out.size, &stride = s_.stride,
                  &to = s_.taps[static_cast<size_t>(t)].offset;
     const auto [begin, end] = meetings(in[2], out[2], stride[2], to[2]);
-    if (begin >= end) return;
+    const int64_t z = plane * stride[0] + to[0];
+    if (begin >= end || z < 0 || z >= out[0]) return;
     TileJob<T> job{};
     job.rows = end - begin;
     job.panels = ceil_div(job.rows, tiles_.mr);
@@ -99,10 +103,10 @@ class LineSpreader {
     job.b_k = taps_ * tiles_.nr;
     job.c_row = stride[2] * tiles_.nr;
     job.alpha = job.beta = T(1);
-    for (int64_t line = 0; line < in[0] * in[1]; ++line) {
-      const int64_t z = line / in[1] * stride[0] + to[0], y = line % in[1] * stride[1] + to[1];
-      if (z < 0 || z >= out[0] || y < 0 || y >= out[1]) continue;
-      job.a = pixels_.get() + n * image_ + (line * in[2] + begin) * s_.channels;
+    for (int64_t line = 0; line < in[1]; ++line) {
+      const int64_t y = line * stride[1] + to[1];
+      if (y < 0 || y >= out[1]) continue;
+      job.a = pixels_.get() + n * image_ + ((plane * in[1] + line) * in[2] + begin) * s_.channels;
       job.c = picture + ((z * out[1] + y) * out[2] + begin * stride[2] + to[2]) * tiles_.nr;
       tiles_.multiply(job);
     }
@@ -135,9 +139,14 @@ class LineSpreader {
 }  // namespace
 
 bool lines_serve(const Spreading& s) {
+  // Pixels that only one place of the kernel comes to are not added to.
+  const bool adds = static_cast<int64_t>(s.taps.size()) > s.stride[0] * s.stride[1] * s.stride[2];
+  const int64_t most = adds ? kMostPlanes * kMostElements : kMostElements;
+  auto fits = [&](const Field& f, int64_t width) {
+    return f.size[1] * f.size[2] * width <= kMostElements && f.pixels() * width <= most;
+  };
   return s.stride[1] * s.stride[2] > 1 && s.taps.size() > 1 && std::min(s.rows, s.channels) >= kLeastChannels &&
-         s.in.size[2] >= kShortestLine && s.out.pixels() * gemm_tiles().f32.nr <= kMostElements &&
-         s.in.pixels() * s.channels <= kMostElements;
+         s.in.size[2] >= kShortestLine && fits(s.out, gemm_tiles().f32.nr) && fits(s.in, s.channels);
 }
 
 void spread_lines(const Spreading& s) {

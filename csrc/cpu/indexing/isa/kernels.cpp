@@ -56,11 +56,8 @@ T merged(T old, T x) {
   } else if constexpr (is_small_float<T>) {
     return static_cast<T>(merged<M, float>(old, x));
   } else {  // a NaN on either side stays
-    bool better = M == Merge::minimum ? x < old : x > old;
-    if constexpr (std::is_floating_point_v<T>)
-      return better || x != x ? (old != old ? old : x) : old;
-    else
-      return better ? x : old;
+    const bool better = M == Merge::minimum ? !(x >= old) : !(x <= old);
+    return better & (old == old) ? x : old;  // without jumps, which nobody could foresee
   }
 }
 
@@ -130,18 +127,6 @@ void take_at(char* dst, int64_t ds, const char* src, const int64_t* offsets, int
   for (int64_t i = 0; i < n; ++i) element<T>(dst + i * ds) = element<T>(src + offsets[i]);
 }
 
-template <class T>
-int64_t take_along(char* dst, int64_t ds, const char* src, int64_t ss, int64_t step, int64_t size, const char* index,
-                   int64_t is, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t k = element<int64_t>(index + i * is);
-    if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) [[unlikely]]
-      return i;
-    element<T>(dst + i * ds) = element<T>(src + i * ss + k * step);
-  }
-  return n;
-}
-
 int64_t first_outside(const char* index, int64_t stride, int64_t low, int64_t high, int64_t n) {
   const uint64_t least = static_cast<uint64_t>(low), most = static_cast<uint64_t>(high - 1);
   // The sign bit is set where x is below or above.
@@ -159,6 +144,36 @@ int64_t first_outside(const char* index, int64_t stride, int64_t low, int64_t hi
     if (bad >> 63 == 0) continue;
     for (int64_t i = b; i < e; ++i)
       if (beyond(element<int64_t>(index + i * stride)) >> 63) return i;
+  }
+  return n;
+}
+
+// Elements of a row to a row, as long as the indices are in order: some are checked, then used.
+template <class T>
+int64_t take_from_row(T* dst, const T* src, int64_t size, const int64_t* at, int64_t n) {
+  constexpr int64_t kAtOnce = 256;
+  for (int64_t b = 0; b < n; b += kAtOnce) {
+    const int64_t count = n - b < kAtOnce ? n - b : kAtOnce;
+    const int64_t good = first_outside(reinterpret_cast<const char*>(at + b), sizeof(int64_t), 0, size, count);
+    if (good < count) return b + good;
+    for (int64_t i = b; i < b + count; ++i) dst[i] = src[at[i]];
+  }
+  return n;
+}
+
+template <class T>
+int64_t take_along(char* dst, int64_t ds, const char* src, int64_t ss, int64_t step, int64_t size, const char* index,
+                   int64_t is, int64_t n) {
+  constexpr int64_t width = sizeof(T);
+  if (ds == width && ss == 0 && step == width && is == sizeof(int64_t)) {
+    return take_from_row(reinterpret_cast<T*>(dst), reinterpret_cast<const T*>(src), size,
+                         reinterpret_cast<const int64_t*>(index), n);
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t k = element<int64_t>(index + i * is);
+    if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) [[unlikely]]
+      return i;
+    element<T>(dst + i * ds) = element<T>(src + i * ss + k * step);
   }
   return n;
 }

@@ -259,3 +259,14 @@ def test_places_that_are_not_zero_lie_column_by_column(backend):
     got.square().sum().backward()
     expected.square().sum().backward()
     assert tocha.equal(y.grad, z.grad)
+
+
+def test_the_length_of_a_tensor_is_a_symbol():
+    held(lambda x: tocha.arange(len(x)) + len(x), [(rows[n],) for n in (2, 3, 5)], 1, dynamic=True)
+
+
+def test_numbers_made_of_tensors():
+    n, x = tocha.tensor(3), tocha.tensor(2.5)
+    held(lambda t, n: t * float(n) + int(n), [(rows[2], n), (rows[2], n + 1)], 1)
+    held(lambda t, x: t * math.sqrt(x) + math.floor(x), [(rows[2], x)], 1)
+    held(lambda t: (t.tolist()[1][2], t[0, 1].tolist()), [(rows[2],)], 1)

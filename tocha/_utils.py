@@ -244,6 +244,11 @@ def is_compiling() -> bool:
     return importlib.import_module("tocha.compiler").is_compiling()
 
 
+def is_captured() -> bool:
+    """False; capture goes on with True. It is asked where the compiler must not be loaded for an answer."""
+    return False
+
+
 def _import_dotted_name(name: str) -> Any:
     """What a name with dots means: a module's attribute's attribute."""
     first, *rest = name.split(".")

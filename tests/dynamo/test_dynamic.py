@@ -259,3 +259,57 @@ def test_places_that_are_not_zero_lie_column_by_column(backend):
     got.square().sum().backward()
     expected.square().sum().backward()
     assert tocha.equal(y.grad, z.grad)
+
+
+def test_the_length_of_a_tensor_is_a_symbol():
+    held(lambda x: tocha.arange(len(x)) + len(x), [(rows[n],) for n in (2, 3, 5)], 1, dynamic=True)
+
+
+def test_numbers_made_of_tensors():
+    n, x = tocha.tensor(3), tocha.tensor(2.5)
+    held(lambda t, n: t * float(n) + int(n), [(rows[2], n), (rows[2], n + 1)], 1)
+    held(lambda t, x: t * math.sqrt(x) + math.floor(x), [(rows[2], x)], 1)
+    held(lambda t: (t.tolist()[1][2], t[0, 1].tolist()), [(rows[2],)], 1)
+
+
+VIEWS = {
+    "reshape": lambda x: x.reshape(-1, 2),
+    "unflatten": lambda x: x.unflatten(0, (-1, 1)),
+    "flatten": lambda x: x.flatten(1),
+    "half": lambda x: x[: x.shape[0] // 2],
+    "expand": lambda x: x.expand(3, *x.shape),
+    "chunk": lambda x: x.chunk(2, 0)[-1],
+    "view of a view": lambda x: x.transpose(0, 1)[1:].unsqueeze(0),
+    "views of a result": lambda x: ((y := x * 2), y.view(-1), y[x.shape[1] :])[2],
+    "as_strided": lambda x: x.as_strided((x.shape[0], 2), (x.shape[1], 1)),
+}
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_arguments_of_changing_sizes(name, backend):
+    f = VIEWS[name]
+    compiled = tocha.compile(f, backend=backend, dynamic=True)
+    for n, m in ((4, 3), (6, 5), (2, 2), (5, 3)):
+        x, y = (tocha.arange(2.0 * n * m).reshape(n, m, 2).requires_grad_() for _ in range(2))
+        expected, got = f(x), compiled(y)
+        assert tocha.equal(expected, got) and expected.stride() == got.stride()
+        expected.square().sum().backward()
+        got.square().sum().backward()
+        assert tocha.equal(x.grad, y.grad)
+    x = tocha.zeros(4, 6, 2)
+    assert name == "views of a result" or compiled(x).data_ptr() - x.data_ptr() == f(x).data_ptr() - x.data_ptr()
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_view_whose_size_the_graph_found(backend):
+    def f(x, n):
+        k = n.item()
+        tocha._check(k >= 0)
+        tocha._check(k <= x.shape[0])
+        return x[:k], tocha.nonzero(x).t()
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for k in (2, 3, 5):
+        x = tocha.arange(6.0) % k
+        assert all(tocha.equal(a, b) for a, b in zip(f(x, tocha.tensor(k)), compiled(x, tocha.tensor(k)), strict=True))

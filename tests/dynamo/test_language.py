@@ -613,3 +613,15 @@ def test_sets_of_classes(check):
 
     check(f, tocha.ones(2), 3)
     check(f, tocha.ones(2), [3])
+
+
+def test_distributions_made_in_captured_code_are_not_checked():
+    def f(x):
+        d = tocha.distributions.Normal(x, x.exp())
+        return d.log_prob(x * 2), tocha.distributions.Categorical(logits=x).entropy()
+
+    x = tocha.arange(6.0).reshape(2, 3)
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    assert all(tocha.equal(a, b) for a, b in zip(compiled(x), f(x), strict=True))
+    with pytest.raises(ValueError, match="Expected parameter"):
+        tocha.distributions.Normal(0.0, -1.0)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
-from tocha import _C
+from tocha import _C, _utils
 from tocha._core.library_name import ours
 from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
 from tocha._dynamo.build import is_numpy_function
@@ -289,6 +289,8 @@ def warn(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
 
 @known(builtins.len)
 def len_(f: Frame, value: Value) -> Value:
+    if isinstance(value, TensorValue) and value.fact.ndim and value.cls is None:
+        return f.out.sizes(f, value)[0]
     return Constant(value.length(f))
 
 
@@ -550,8 +552,8 @@ def delitem(f: Frame, container: Value, key: Value) -> Value:
 def _folded(function: Any) -> Callable:
     def call(f: Frame, value: Value) -> Value:
         if isinstance(value, TensorValue):
-            raise Unsupported("tensor_to_python", f"math.{function.__name__}")
-        return f.fold(function, [value], {})
+            value = value.call_method(f, "item", [], {})
+        return symbolic_result(f, function, [value]) or f.fold(function, [value], {})
 
     return call
 
@@ -649,6 +651,7 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 
     known(graph_break)(refuse)
     known(is_compiling)(lambda f: Constant(True))
+    known(_utils.is_captured)(lambda f: Constant(True))
     known(_C._profiler_is_recording)(lambda f: Constant(False))
     known(_C._profiler_is_watching)(lambda f: Constant(False))
 

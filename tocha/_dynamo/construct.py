@@ -209,7 +209,7 @@ def _number(kind: type) -> Any:
         if value is None:
             return Constant(kind())
         if isinstance(value, TensorValue):
-            raise Unsupported("tensor_to_python", f"{kind.__name__}() of a tensor")
+            value = value.call_method(f, "item", [], {})
         number = symbolic_result(f, kind, [value, *rest]) if not kwargs else None
         if number is not None:
             return number

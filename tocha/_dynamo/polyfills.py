@@ -327,6 +327,26 @@ def groupby(iterable, key=None):
         yield k, iter(items)
 
 
+@polyfill(itertools.tee)
+def tee(iterable, n=2, /):
+    if n < 0:
+        raise ValueError("n must be >= 0")
+    source, seen = iter(iterable), []
+
+    def one():
+        at = 0
+        while True:
+            if at == len(seen):
+                try:
+                    seen.append(next(source))
+                except StopIteration:
+                    return
+            yield seen[at]
+            at += 1
+
+    return tuple([one() for _ in range(n)])
+
+
 @polyfill(itertools.product, iterator=True)
 def product(*iterables, repeat=1):
     pools = [tuple(i) for i in iterables] * repeat

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocha import _C, _ops
@@ -31,6 +31,8 @@ from tocha.fx.experimental.proxy_tensor import (
 )
 from tocha.fx.proxy import Proxy
 from tocha.ir import layout
+from tocha.ir.sym_types import Symbolic
+from tocha.ir.symbolic import Atom, evaluate
 from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
@@ -55,6 +57,18 @@ class Step:
     def apply(self, t: Tensor) -> Tensor:
         found = self.handle(t, *self.args, **self.kwargs)
         return found if self.index is None else found[self.index]
+
+    @property
+    def is_symbolic(self) -> bool:
+        return any(isinstance(v, Symbolic) for v in pytree.tree_leaves((self.args, self.kwargs)))
+
+    def at(self, values: Mapping[Atom, int]) -> Step:
+        """The same with these numbers for symbols: on a real tensor a symbol would be what it was while tracing."""
+
+        def plain(v: Any) -> Any:
+            return evaluate(v.env.simplify(v.expr), values) if isinstance(v, Symbolic) else v
+
+        return Step(self.handle, *pytree.tree_map(plain, (self.args, self.kwargs)), self.index)
 
     def undo(self, base: Tensor, new: Tensor) -> Tensor:
         """The base after the view was written to."""

@@ -32,7 +32,8 @@ from tocha.fx.experimental.proxy_tensor import (
 )
 from tocha.ir.layout import dense_order
 from tocha.ir.shape_env import ShapeEnv
-from tocha.ir.sym_types import Symbolic
+from tocha.ir.sym_types import SymInt, Symbolic
+from tocha.ir.symbolic import Atom, atom_of
 from tocha.nn import Module
 from tocha.operators.facts import Facts
 from tocha.utils import _pytree as pytree
@@ -379,6 +380,24 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             base = base_among([x for x in sharing if not _C._is_view_of_function(x)])
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
+    known = symbol_places(t.given)
+    for o, out in zip(outs, found, strict=True):
+        if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) and not is_wrapper(o):
+            for atom, (_, d) in symbol_places([o]).items():
+                if atom not in known:  # the graph itself found it, and what makes the view asks for it
+                    place_of(raws, o.shape[d])
+    return found
+
+
+def symbol_places(values: Sequence[Any]) -> dict[Atom, tuple[int, int | None]]:
+    """Where symbols can be read off values: a number's place, or that of a tensor and its dim."""
+    found: dict[Atom, tuple[int, int | None]] = {}
+    for i, v in enumerate(values):
+        numbers = [(None, v)] if isinstance(v, Symbolic) else enumerate(v.shape) if isinstance(v, FakeTensor) else ()
+        for d, n in numbers:
+            atom = atom_of(n.expr) if isinstance(n, SymInt) else None
+            if atom is not None and atom.kind == "symbol":
+                found.setdefault(atom, (i, d))
     return found
 
 
@@ -597,7 +616,7 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
 def as_it_lies(t: Any, begins_there: bool = False) -> Step:
     """`begins_there`: what it is a view of begins with the same element, wherever that is in the storage."""
     offset = () if begins_there else (t.storage_offset(),)
-    return Step(_ops.ops.aten.as_strided.default, (t.shape, t.stride(), *offset), {})
+    return Step(_ops.ops.aten.as_strided.default, (list(t.shape), list(t.stride()), *offset), {})
 
 
 def refuse_fake_constants(module: GraphModule) -> None:

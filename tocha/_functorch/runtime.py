@@ -8,13 +8,14 @@ from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.functionalize import overlaps, root_of, without_repeats
-from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
+from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced, symbol_places
 from tocha._functorch.synthetic_bases import OnBases
 from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
 from tocha._logging import events
 from tocha._subclasses.fake import FakeTensor, version_of
 from tocha.fx import GraphModule, Node
 from tocha.ir.layout import dense_order, strides_in_order
+from tocha.ir.symbolic import Atom
 
 Tensor = _C.Tensor
 
@@ -76,6 +77,8 @@ class Wrapping:
     on_bases: OnBases | None = None
     wrappers: Any = None
     tangents: list[Any] = field(default_factory=list)  # fakes, for those that wrappers are made of
+    # Where symbols that views are made with are read: off an input (or a raw result), a number's place or a tensor's and its dim.
+    symbols: dict[Atom, tuple[bool, int, int | None]] = field(default_factory=dict)
 
     @property
     def is_native(self) -> bool:
@@ -91,10 +94,16 @@ def is_plain_write(m: Mutation) -> bool:
 
 def wrapping_of(traced: Traced) -> Wrapping:
     layouts = [layout_of_tangent(t) for t in traced.tangents]
-    return Wrapping(
+    made = Wrapping(
         traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.sources,
         traced.refusals, traced.on_bases, traced.wrappers, traced.tangents if traced.wrappers is not None else [],
     )  # fmt: skip
+    if any(step.is_symbolic for o in traced.outputs for step in o.chain) and traced.wrappers is None:
+        results = traced.module.graph.output_node().args[0][: traced.num_raw]  # type: ignore[index]
+        raws = [n.meta.get("val") if isinstance(n, Node) else n for n in results]
+        for is_raw, values in ((True, raws), (False, traced.fakes)):
+            made.symbols |= {atom: (is_raw, i, d) for atom, (i, d) in symbol_places(values).items()}
+    return made
 
 
 def layout_of_tangent(t: FakeTensor) -> Layout:
@@ -266,10 +275,18 @@ class Compiled:
         if o.kind == PART:
             return at_path(args[o.index], o.path)
         base = args[o.index] if o.kind == VIEW_OF_INPUT else raw[o.index]
+        values = self.symbol_values(args, raw) if self.wrapping.symbols else {}
         with autograd.set_grad_enabled(_C.is_grad_enabled() and o.recorded):
             for step in o.chain:
-                base = step.apply(base)
+                base = (step.at(values) if values else step).apply(base)
         return base
+
+    def symbol_values(self, args: Sequence[Any], raw: Sequence[Any]) -> dict[Atom, int]:
+        found = {}
+        for atom, (is_raw, i, d) in self.wrapping.symbols.items():
+            value = raw[i] if is_raw else args[i]
+            found[atom] = value if d is None else value.shape[d]
+        return found
 
 
 def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import tocha
 from tocha import Size, Tensor
+from tocha._utils import is_captured
 from tocha.distributions import constraints
 from tocha.distributions.constraints import Constraint
 from tocha.distributions.utils import _size, lazy_property
@@ -43,6 +44,8 @@ class Distribution:
         self._event_shape = event_shape
         if validate_args is not None:
             self._validate_args = validate_args
+        elif is_captured():  # what elements are is not known in a graph
+            self._validate_args = False
         if self._validate_args:
             self._check_parameters()
         super().__init__()

@@ -10,7 +10,7 @@ from tocha import _C
 from tocha._dynamo import config, facts
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import SizeValue
+from tocha._dynamo.values.containers import ListValue, SizeValue
 from tocha._dynamo.values.functions import real_function
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, bind, find_in_class
@@ -132,6 +132,12 @@ class TensorValue(Value):
         args = [self, gradient or Constant(None), retain_graph or Constant(None), create_graph or Constant(False)]
         return f.inline(f.wrap_known(tocha.autograd.backward), args, {"inputs": inputs or Constant(None)})  # type: ignore[arg-type]
 
+    def _elements(self, f: Frame) -> Value:
+        """tolist(), where elements may be symbols: each is read as a number."""
+        if not self.fact.ndim:
+            return self.call_method(f, "item", [], {})
+        return ListValue([part.realize().call_method(f, "tolist", [], {}) for part in self.iterate(f).unpack(f)])
+
     def _hook(self, f: Frame, hook: Value) -> Value:
         """A hook on a tensor that the graph makes: whoever runs or differentiates the graph sets it."""
         real = real_function(f, hook.realize())
@@ -188,6 +194,8 @@ class TensorValue(Value):
             from tocha._dynamo import arrays
 
             return arrays.of_tensor(f, self)
+        if name == "tolist" and not args and not kwargs and f.out.env.allow_scalar_outputs:
+            return self._elements(f)
         if name == "requires_grad_":
             return self._require_grad(f, *args, **kwargs)
         if not hasattr(tocha.Tensor, name) or (

@@ -48,7 +48,7 @@ struct PivotedQr {
   std::vector<T> trusted;  // the last one that was computed
 
   PivotedQr(int m, int n, int more, T* a, int64_t apart)
-      : rows(m), columns(n), carried(more), data(a), ld(apart), order(n), length(n), trusted(n) {
+      : rows(m), columns(n), carried(more), data(a), ld(apart), order(n), length(n), trusted(n), row_(n) {
     for (int j = 0; j < n; ++j) {
       order[j] = j;
       length[j] = trusted[j] = length_of(column(j), m);
@@ -104,8 +104,7 @@ struct PivotedQr {
       if (right) cpu::gemv(kDType, right, done + 1, -1, {rest, 1, all}, before, ld, 1, row, ld);
       *v = r.beta;
       ++done;
-      for (int c = j + 1; c < columns; ++c)
-        if (!shorten(j, c)) doubtful.push_back(c);
+      shorten(j, doubtful);
     }
     const int next = first + done, left = all - done;
     if (left && rows > next)
@@ -123,15 +122,26 @@ struct PivotedQr {
     std::swap(trusted[j], trusted[other]);
   }
 
-  // The length of column c without row j: by a difference of squares. False if that does not keep half of the digits.
-  bool shorten(int j, int c) {
-    if (length[c] == 0) return true;
-    const T ratio = column(c)[j] / length[c];
-    const T kept = std::max(T(0), (1 + ratio) * (1 - ratio)), lost = length[c] / trusted[c];
-    if (!(kept * lost * lost > std::sqrt(std::numeric_limits<T>::epsilon()))) return false;
-    length[c] *= std::sqrt(kept);
-    return true;
+  // The lengths of the columns after j without row j: by differences of squares. Columns for which that does not keep
+  // half of the digits are doubtful.
+  void shorten(int j, std::vector<int>& doubtful) {
+    const T least = std::sqrt(std::numeric_limits<T>::epsilon());
+    for (int c = j + 1; c < columns; ++c) row_[c] = column(c)[j];
+    T worst = 1;
+    for (int c = j + 1; c < columns; ++c) {  // without jumps: whole vectors
+      const T size = length[c], ratio = row_[c] / size, lost = size / trusted[c];
+      const T difference = (1 + ratio) * (1 - ratio), kept = difference > 0 ? difference : 0;
+      const T digits = size == 0 ? T(1) : kept * lost * lost;
+      const T shorter = size == 0 ? T(0) : size * std::sqrt(kept);
+      row_[c] = digits;
+      length[c] = digits > least ? shorter : size;
+      worst = digits > least ? worst : T(0);
+    }
+    for (int c = j + 1; worst == 0 && c < columns; ++c)
+      if (!(row_[c] > least)) doubtful.push_back(c);
   }
+
+  std::vector<T> row_;  // of what is left
 };
 
 // The order of the greatest leading block of an upper triangle whose condition, as LAPACK estimates it column by

@@ -8,14 +8,18 @@ namespace gemm {
 
 using cpu::VectorKernels;
 
+// Halves are added to each other in registers: by way of memory the lanes of a short row took longer than the row.
+template <class T, int kHalf, size_t... lane>
+inline T sum_lanes(Vec<T> v, std::index_sequence<lane...> lanes) {
+  v += __builtin_shufflevector(v, v, ((static_cast<int>(lane) + kHalf) % kLanes<T>)...);
+  if constexpr (kHalf > 1)
+    return sum_lanes<T, kHalf / 2>(v, lanes);
+  else
+    return v[0];
+}
 template <class T>
 inline T sum_lanes(Vec<T> v) {
-  T lanes[kLanes<T>];
-  store(lanes, v);
-  for (int width = kLanes<T> / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  return sum_lanes<T, kLanes<T> / 2>(v, std::make_index_sequence<kLanes<T>>{});
 }
 
 // kRows dot products at once share the loads of x; one row alone runs on four accumulators instead.

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tocha.ir.sym_types import Symbolic, sym_max
+from tocha.ir.sym_types import Symbolic, settled, sym_max
 
 
 class MemoryFormat(enum.Enum):
@@ -65,6 +65,7 @@ def strides_in_order(sizes: Sizes, order: Sequence[int]) -> list[Any]:
 
 def dense_order(sizes: Sizes, strides: Sizes) -> list[int] | None:
     """The dims from the innermost on, for which strides_in_order gives these strides; None where that is not plain to see."""
+    sizes, strides = [settled(n) for n in sizes], [settled(n) for n in strides]
     left, order, step = [d for d in range(len(sizes) - 1, -1, -1) if not _same(sizes[d], 1)], [], 1
     while left:
         d = next((d for d in left if _same(strides[d], step)), None)

@@ -503,3 +503,19 @@ def test_custom_operators_with_rules_for_batches():
     close(vmap(grad(lambda a: op(a).sum()))(x), tocha.full((3, 2), 2.0))
     close(grad(lambda a: vmap(op, in_dims=1)(a).sum())(x), tocha.full((3, 2), 2.0))
     assert calls[0] == (3, (0,))
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "attention", "norm"])
+def test_gradients_inside_are_differentiated_outside(loss):
+    functions = {
+        "cross_entropy": lambda w: nn.functional.cross_entropy(w, tocha.tensor([0, 2, 1])),
+        "attention": lambda w: nn.functional.scaled_dot_product_attention(w[None], w[None], w[None]).square().sum(),
+        "norm": lambda w: w.norm(),
+    }
+    f = functions[loss]
+    w, same = (tocha.arange(9.0).reshape(3, 3).sin().requires_grad_() for _ in range(2))
+    weights = tocha.arange(9.0).reshape(3, 3)
+    (tocha.func.grad(f)(w) * weights).sum().backward()
+    (gradient,) = tocha.autograd.grad(f(same), same, create_graph=True)
+    (gradient * weights).sum().backward()
+    tocha.testing.assert_close(w.grad, same.grad)

@@ -1,6 +1,7 @@
 """Checkpointed regions in captured code: one node of the graph, computed again in backward."""
 
 import copy
+import functools
 
 import pytest
 
@@ -52,3 +53,20 @@ def test_the_region_is_marked_for_the_partitioner():
     )
     f(tocha.randn(3, requires_grad=True))
     assert any(number is not None for number in seen[0])
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_a_policy_says_what_is_computed_again(backend):
+    from tocha.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+    def policy(ctx, op, *args, **kwargs):
+        return CheckpointPolicy.MUST_SAVE if op is tocha.ops.aten.mm.default else CheckpointPolicy.PREFER_RECOMPUTE
+
+    def f(x, weight):
+        contexts = functools.partial(create_selective_checkpoint_contexts, policy)
+        return checkpoint(lambda x: ((x @ weight).sin() @ weight).cos(), x, use_reentrant=False, context_fn=contexts)
+
+    weight, same = (tocha.arange(9.0).reshape(3, 3).requires_grad_() for _ in range(2))
+    f(tocha.ones(2, 3), weight).sum().backward()
+    tocha.compile(f, backend=backend, fullgraph=True)(tocha.ones(2, 3), same).sum().backward()
+    tocha.testing.assert_close(weight.grad, same.grad)

@@ -625,3 +625,18 @@ def test_distributions_made_in_captured_code_are_not_checked():
     assert all(tocha.equal(a, b) for a, b in zip(compiled(x), f(x), strict=True))
     with pytest.raises(ValueError, match="Expected parameter"):
         tocha.distributions.Normal(0.0, -1.0)
+
+
+def test_the_state_of_a_module_is_read_in_captured_code():
+    module, average = tocha.nn.BatchNorm1d(3), tocha.nn.BatchNorm1d(3)
+
+    def f(x, decay):
+        for mine, new in zip(average.state_dict().values(), module.state_dict().values(), strict=True):
+            mine.copy_(new) if not mine.is_floating_point() else mine.lerp_(new, 1 - decay)
+        return x + len(module.state_dict()), module.state_dict()
+
+    module.weight.data.fill_(3.0)
+    with tocha.no_grad():
+        x, state = tocha.compile(f, backend="eager", fullgraph=True)(tocha.zeros(1), 0.5)
+    assert x.item() == 5 and average.weight.tolist() == [2.0] * 3
+    assert list(state) == list(module.state_dict()) and state._metadata == module.state_dict()._metadata

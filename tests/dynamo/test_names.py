@@ -287,3 +287,10 @@ def test_forbidden_functions_fail_and_optimize_is_no_context():
         tocha.compile(lambda x: g(x), backend="eager")(tocha.ones(2))
     with pytest.raises(RuntimeError, match="is used with a context manager"), _dynamo.optimize("eager"):
         pass
+
+
+def test_decorators_have_their_module():
+    from tocha._dynamo import decorators
+
+    for name in ["allow_in_graph", "disable", "disallow_in_graph", "graph_break", "mark_dynamic", "mark_static", "mark_unbacked", "maybe_mark_dynamic", "run", "set_stance"]:
+        assert getattr(decorators, name) is getattr(tocha._dynamo, name)

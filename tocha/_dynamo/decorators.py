@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha._dynamo import config, convert, frame, leaves, polyfills
+from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
+from tocha._dynamo.dynamic import mark_static as mark_static
+from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
+from tocha._dynamo.dynamic import maybe_mark_dynamic as maybe_mark_dynamic
+from tocha._dynamo.eval_frame import allow_in_graph as allow_in_graph
+from tocha._dynamo.eval_frame import disable as disable
+from tocha._dynamo.eval_frame import disallow_in_graph as disallow_in_graph
+from tocha._dynamo.eval_frame import graph_break as graph_break
 from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import SkipFrame, Unsupported
+from tocha._dynamo.stance import run as run
+from tocha._dynamo.stance import set_stance as set_stance
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 

@@ -19,6 +19,7 @@ from tocha._dynamo.native_calls import LATE
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.containers import ListValue, TupleValue
+from tocha._dynamo.values.functions import FunctionValue, PartialValue, real_function
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.fx._lazy_graph_module import _LazyGraphModule
@@ -413,9 +414,13 @@ def _associative_scan(real: Callable) -> Callable:
 _CHECKPOINTS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
 
 
+def _option(f: Frame, value: Value) -> Any:
+    return real_function(f, value) if isinstance(value, FunctionValue | PartialValue) else value.constant()
+
+
 def _checkpoint(real: Callable) -> Callable:
     def checkpoint(f: Frame, function: Value, *args: Value, **kwargs: Value) -> Value:
-        options = {k: kwargs.pop(k).realize().constant() for k in _CHECKPOINTS if k in kwargs}
+        options = {k: _option(f, kwargs.pop(k).realize()) for k in _CHECKPOINTS if k in kwargs}
         given: list[TensorValue] = []
         at = tuple(structure_of(f, a, given) for a in args)
         named = {k: structure_of(f, v, given) for k, v in kwargs.items()}

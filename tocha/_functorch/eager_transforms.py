@@ -85,7 +85,8 @@ def untracked_args(args: tuple, at: int, argnums: int | tuple[int, ...], variabl
 
 
 def gradients(at: int, outputs: list, variables: list, cotangents: list | None) -> list:
-    """Gradients at the innermost level, zeros where nothing flows. What is outside is recorded on its own: no graph is made here."""
+    """Gradients at the innermost level, zeros where nothing flows. They are recorded: levels outside may differentiate them, and a
+    gradient that is one kernel is made of operators then."""
     pairs = [
         (o, None if cotangents is None else cotangents[i])
         for i, o in enumerate(outputs)
@@ -96,7 +97,7 @@ def gradients(at: int, outputs: list, variables: list, cotangents: list | None) 
     roots = tuple(o for o, _ in pairs)
     starts = tuple(_C.ones_like(o).detach() if g is None else g for o, g in pairs)
     _C._walk_at(at)
-    found = _C._backward(roots, starts, True, False, tuple(variables), True, False)
+    found = _C._backward(roots, starts, True, True, tuple(variables), True, False)
     return [_C.zeros_like(v).detach() if g is None else g for g, v in zip(found, variables, strict=True)]
 
 

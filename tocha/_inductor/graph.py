@@ -18,7 +18,7 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, NotLowered, Program, Source, plain, verify
-from tocha.ir.sym_types import FloatExpr, Symbolic, wrap
+from tocha.ir.sym_types import FloatExpr, Symbolic, settled
 from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
 from tocha.operators.overloads import FUNCTIONAL, Overload
@@ -55,15 +55,11 @@ def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) ->
     return out
 
 
-def settled(n: Any) -> Any:
-    """A number as it is known by now: one size has one form in a program, or places that are the same would look different."""
-    return wrap(n.env.simplify(n.expr), n.env) if isinstance(n, Symbolic) else n
-
-
 def facts_of(t: Tensor) -> Facts:
     """Facts of a tensor on memory of its own, which begins at its first element."""
     if isinstance(t, FakeTensor):
         f = t._facts
+        # One size has one form in a program, or places that are the same would look different.
         sizes, steps = (f.sizes, f.steps) if not t._symbolic else (tuple(map(settled, v)) for v in (f.sizes, f.steps))
         made = Facts(sizes, f.dtype, f.device, steps, 0, None, f.conjugated, f.negated)
         made.is_plain, made._contiguous = f.is_plain, f._contiguous

@@ -143,6 +143,11 @@ def wrap(expr: Any, env: ShapeEnv) -> Any:
     return SymFloat(expr, env) if isinstance(expr, FloatExpr) else expr
 
 
+def settled(n: Any) -> Any:
+    """A number as it is known by now."""
+    return wrap(n.env.simplify(n.expr), n.env) if isinstance(n, Symbolic) else n
+
+
 def _is_int(x: Any) -> bool:
     return isinstance(x, int | SymInt | SymBool)
 

@@ -353,6 +353,10 @@ def real_function(f: Frame, value: Value, stand_in: Callable[[Value], Any] | Non
     stand-in, or cannot be held."""
     if isinstance(value, BuiltinValue):
         return value.value
+    if isinstance(value, PartialValue):
+        args = [_held(f, a, stand_in) for a in value.args]
+        kwargs = {k: _held(f, v, stand_in) for k, v in value.kwargs.items()}
+        return functools.partial(real_function(f, value.function.realize(), stand_in), *args, **kwargs)
     if not isinstance(value, FunctionValue):
         raise Unsupported("call", f"{value.describe()}, to be called outside of captured code")
     if value.real is not None:
@@ -377,6 +381,8 @@ def _held(f: Frame, value: Value | None, stand_in: Callable[[Value], Any] | None
             if stand_in is None and value.source is not None:
                 f.out.guards.add(value.source, "same", real)
             return real
+    if isinstance(value, FunctionValue | PartialValue | BuiltinValue):
+        return real_function(f, value, stand_in)
     try:
         return value.constant()
     except NotConstant:

@@ -22,6 +22,7 @@ class DictValue(Container):
     def __init__(self, entries: dict[Any, tuple[Value, Value]], cls: type = dict, source: Any = None) -> None:
         self.entries, self.cls, self.source = entries, cls, source
         self.factory: Value | None = None
+        self.attributes: dict[str, Value] = {}  # of an OrderedDict that captured code made: state_dict() has one
         self.all_keys: tuple | None = None  # of one from outside, until they are guarded as a whole
 
     def settle_keys(self, f: Frame) -> None:
@@ -219,24 +220,36 @@ class DictValue(Container):
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name == "default_factory" and self.cls is collections.defaultdict:
             return self.factory or Constant(None)
+        if name in self.attributes:
+            return self.attributes[name].realize()
         return super().get_attribute(f, name)
 
     def hash_key(self, f: Frame) -> Any:
         f.raise_(TypeError, f"unhashable type: '{self.cls.__name__}'")
 
     def parts(self) -> list[Value]:
-        return [p for pair in self.entries.values() for p in pair]
+        return [*(p for pair in self.entries.values() for p in pair), *self.attributes.values()]
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.cls is not dict:
             cg.start_call(self.cls)
             if self.cls is collections.defaultdict:
                 cg.load(self.factory or Constant(None))
-        for part in self.parts():
-            cg.load(part)
+        for pair in self.entries.values():
+            for part in pair:
+                cg.load(part)
         cg.emit("BUILD_MAP", len(self.entries))
         if self.cls is not dict:
             cg.end_call(1 + (self.cls is collections.defaultdict))
+        for name, value in self.attributes.items():
+            cg.load(value)
+            cg.emit("COPY", 2)
+            cg.store_attribute(name)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if self.cls is not collections.OrderedDict or self.source is not None or hasattr(self.cls, name):
+            super().set_attribute(f, name, value)
+        self.attributes[name] = value
 
     def apply(self, cg: Codegen) -> None:
         cg.call_method_of(self, "clear", [])

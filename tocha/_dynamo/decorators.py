@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,10 +14,6 @@ from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
 from tocha._dynamo.dynamic import mark_static as mark_static
 from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
 from tocha._dynamo.dynamic import maybe_mark_dynamic as maybe_mark_dynamic
-from tocha._dynamo.eval_frame import allow_in_graph as allow_in_graph
-from tocha._dynamo.eval_frame import disable as disable
-from tocha._dynamo.eval_frame import disallow_in_graph as disallow_in_graph
-from tocha._dynamo.eval_frame import graph_break as graph_break
 from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import SkipFrame, Unsupported
 from tocha._dynamo.stance import run as run
@@ -236,3 +233,12 @@ def reset_recompile_user_contexts() -> None:
 def replay(filename: str) -> None:
     """Runs a recorded capture again."""
     raise NotImplementedError("[replay] captures are not recorded: config.replay_record_enabled has no effect")
+
+
+OF_FRAMES = ("allow_in_graph", "disable", "disallow_in_graph", "graph_break")  # which PyTorch has here
+
+
+def __getattr__(name: str) -> Any:
+    if name in OF_FRAMES:
+        return getattr(importlib.import_module("tocha._dynamo.eval_frame"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -68,7 +68,8 @@ class Step:
         def plain(v: Any) -> Any:
             return evaluate(v.env.simplify(v.expr), values) if isinstance(v, Symbolic) else v
 
-        return Step(self.handle, *pytree.tree_map(plain, (self.args, self.kwargs)), self.index)
+        args, kwargs = pytree.tree_map(plain, (self.args, self.kwargs))
+        return Step(self.handle, args, kwargs, self.index)
 
     def undo(self, base: Tensor, new: Tensor) -> Tensor:
         """The base after the view was written to."""

@@ -1,7 +1,7 @@
 """Thirty functions of real code: tocha's eager, tocha compiled and torch.compile in one run, turn by turn.
 
 python benchmarks/functions.py            # all
-python benchmarks/functions.py softmax    # those whose name matches
+python benchmarks/functions.py softmax    # those whose name matches; --own: without PyTorch, --json: the times too
 
 Each contender is a process of its own; a row shows medians, and the ratios of eager and of torch.compile to tocha compiled.
 """
@@ -404,7 +404,8 @@ def main(pattern: str, labels: tuple[str, ...]) -> None:
         if other in labels:
             mean = geometric_mean([r[other] / r["tocha compiled"] for r in found.values()])
             print(f"geometric mean against {other}: {mean:.2f}x")
-    print(json.dumps(found), file=sys.stderr)
+    if "--json" in sys.argv:
+        print(json.dumps(found), file=sys.stderr)
 
 
 if __name__ == "__main__":

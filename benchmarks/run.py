@@ -18,6 +18,7 @@ import distributions
 import eager
 import facts
 import footprint
+import functions
 import gradients
 import harness
 import hundred
@@ -76,6 +77,8 @@ def main() -> None:
         starts.show()
     if pattern.search("seen"):
         seen.show()
+    if pattern.search("functions"):
+        functions.main("", functions.CONTENDERS)
     if pattern.search("hundred"):
         hundred.run(hundred.draw(hundred.SEED))
 

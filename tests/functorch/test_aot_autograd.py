@@ -409,7 +409,6 @@ class Negated(tocha.autograd.Function):
         return -5 * grad.sum() * tocha.ones(ctx.shape), None
 
 
-
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize(
     "f",

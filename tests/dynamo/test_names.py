@@ -292,8 +292,16 @@ def test_forbidden_functions_fail_and_optimize_is_no_context():
 def test_decorators_have_their_module():
     from tocha._dynamo import decorators
 
-    for name in (
-        "allow_in_graph disable disallow_in_graph graph_break mark_dynamic mark_static mark_unbacked maybe_mark_dynamic run "
-        "set_stance"
-    ).split():
+    for name in [
+        "allow_in_graph",
+        "disable",
+        "disallow_in_graph",
+        "graph_break",
+        "mark_dynamic",
+        "mark_static",
+        "mark_unbacked",
+        "maybe_mark_dynamic",
+        "run",
+        "set_stance",
+    ]:
         assert getattr(decorators, name) is getattr(tocha._dynamo, name)

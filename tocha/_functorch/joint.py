@@ -32,7 +32,7 @@ from tocha.fx.experimental.proxy_tensor import (
 )
 from tocha.ir.layout import dense_order
 from tocha.ir.shape_env import ShapeEnv
-from tocha.ir.sym_types import SymInt, Symbolic
+from tocha.ir.sym_types import Symbolic, SymInt
 from tocha.ir.symbolic import Atom, atom_of
 from tocha.nn import Module
 from tocha.operators.facts import Facts

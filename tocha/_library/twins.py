@@ -84,7 +84,9 @@ class TwinTarget:
 
 
 def copied(value: Any) -> Any:
-    return [copied(v) for v in value] if isinstance(value, list | tuple) else value.clone()
+    if isinstance(value, list | tuple):
+        return [copied(v) for v in value]
+    return None if value is None else value.clone()
 
 
 def base_name(name: str) -> str:
@@ -168,7 +170,3 @@ def custom_twin(handle: Any) -> Any:
     overload = f".{s.overload_name}" if s.overload_name else ""
     made.impl(f"{name}_functional{overload}", run, "CompositeExplicitAutograd")
     return getattr(getattr(getattr(_ops.ops, space), f"{name}_functional"), s.overload_name or "default")
-
-
-def copied(value: Any) -> Any:
-    return [copied(v) for v in value] if isinstance(value, list | tuple) else value if value is None else value.clone()

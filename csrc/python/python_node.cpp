@@ -2,6 +2,8 @@
 
 #include <structmember.h>
 
+#include <algorithm>
+
 #include "autograd/anomaly.h"
 #include "autograd/mode.h"
 #include "autograd/saved.h"
@@ -17,6 +19,17 @@ namespace {
 using autograd::Grads;
 using autograd::Node;
 using autograd::NodeRef;
+
+// Whether another than the kernels answers for a tensor: views of it are that one's to make.
+bool taken_over(const Tensor& t) { return is_fake(t) || (marks_of(t.get()) & kDispatches) != 0; }
+
+Tensor by_python(const Tensor& t, const char* method, PyObject* argument) {
+  autograd::GradMode off(false);
+  Ref found = own(argument ? PyObject_CallMethod(t.object(), method, "O", argument)
+                           : PyObject_CallMethod(t.object(), method, nullptr));
+  TOCHA_CHECK(is_tensor(found.get()), Type, method, " of a tensor gave ", Py_TYPE(found.get())->tp_name);
+  return Tensor::borrow(found.get());
+}
 
 class PythonNode;
 
@@ -63,8 +76,14 @@ class PythonNode final : public Node {
   const char* name() const override { return name_.c_str(); }
   bool takes_sparse() const override { return true; }
 
-  // A gradient that did not come. Among gradients of a class that takes operators over, one of them makes it.
-  static Tensor zeros_for(const autograd::Shape& meta, const Grads& grads) {
+  // A gradient that did not come. Among gradients of a class that takes operators over, one of them makes it; one of
+  // symbolic sizes is made like its result.
+  Tensor zeros_for(size_t i, const Grads& grads) const {
+    const autograd::Shape& meta = inputs[i];
+    if (i < symbolic_.size() && symbolic_[i]) {
+      Ref sizes = own(PyObject_GetAttrString(symbolic_[i].object(), "shape"));
+      return by_python(symbolic_[i], "new_zeros", sizes.get());
+    }
     for (const Tensor& g : grads)
       if (g && g.get()->dispatches) return ops::new_zeros(g, meta.sizes, meta.dtype, meta.device);
     return ops::zeros(meta.sizes, meta.dtype, meta.device);
@@ -74,7 +93,7 @@ class PythonNode final : public Node {
     bool materialize = flag(ctx_, "materialize_grads", true);
     Ref args = own(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
     for (size_t i = 0; i < grads.size(); ++i) {
-      if (!grads[i] && materialize && inputs[i].dtype != DType::Undefined) grads[i] = zeros_for(inputs[i], grads);
+      if (!grads[i] && materialize && inputs[i].dtype != DType::Undefined) grads[i] = zeros_for(i, grads);
       PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), Py_NewRef(grads[i] ? grads[i].object() : Py_None));
     }
     grads.clear();
@@ -111,6 +130,14 @@ class PythonNode final : public Node {
       saved_ = std::make_unique<autograd::Saved[]>(count_);
     }
     released = true;
+  }
+
+  // Remembers a result whose sizes are symbols.
+  void remember_symbolic(size_t i, const Tensor& result) {
+    if (!is_fake(result) || std::none_of(inputs[i].sizes.begin(), inputs[i].sizes.end(), [](auto n) { return n < 0; }))
+      return;
+    symbolic_.resize(i + 1);
+    symbolic_[i] = by_python(result, "detach", nullptr);
   }
 
   // What the context's to_save names, if it does.
@@ -151,7 +178,8 @@ class PythonNode final : public Node {
   }
 
   PyObject* context() const { return ctx_; }
-  std::vector<bool> is_tensor_;  // per argument of apply
+  std::vector<bool> is_tensor_;   // per argument of apply
+  std::vector<Tensor> symbolic_;  // results whose sizes are symbols, without history; null for others
 
  private:
   PyObject* ctx_;
@@ -250,17 +278,6 @@ bool in_set(PyObject* tuple, PyObject* o) {
   return false;
 }
 
-// Whether another than the kernels answers for a tensor: views of it are that one's to make.
-bool taken_over(const Tensor& t) { return is_fake(t) || (marks_of(t.get()) & kDispatches) != 0; }
-
-Tensor by_python(const Tensor& t, const char* method, PyObject* argument) {
-  autograd::GradMode off(false);
-  Ref found = own(argument ? PyObject_CallMethod(t.object(), method, "O", argument)
-                           : PyObject_CallMethod(t.object(), method, nullptr));
-  TOCHA_CHECK(is_tensor(found.get()), Type, method, " of a tensor gave ", Py_TYPE(found.get())->tp_name);
-  return Tensor::borrow(found.get());
-}
-
 }  // namespace
 
 PyObject* python_face(Node* node) {
@@ -318,6 +335,7 @@ PyObject* record_function(PyObject*, PyObject* args) {
         }
         autograd::set_history(t, ref);
       }
+      if (executable) node->remember_symbolic(static_cast<size_t>(i), t);
       // An argument that is returned as it is can be kept for what it was.
       made.push_back(executable && (!is_input || in_set(dirty.get(), o)) ? t.object() : nullptr);
       PyTuple_SET_ITEM(results.get(), i, t.give());

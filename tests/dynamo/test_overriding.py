@@ -183,3 +183,29 @@ def test_a_generator_that_waits_where_nothing_catches_its_end():
     counter = CompileCounter()
     assert same(tocha.compile(f, backend=counter, fullgraph=True)(tocha.ones(2)), f(tocha.ones(2)))
     assert counter.frame_count == 1
+
+
+class OwnParameter(tocha.nn.Parameter):
+    pass
+
+
+def test_parameters_of_a_class_of_the_program():
+    module = tocha.nn.Linear(2, 2)
+    module.weight = OwnParameter(tocha.ones(2, 2))
+
+    def f(x):
+        return module(x) * isinstance(module.weight, OwnParameter)
+
+    compiled = tocha.compile(f, backend="aot_eager", fullgraph=True)
+    compiled(tocha.ones(1, 2)).sum().backward()
+    assert module.weight.grad.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    module.weight = tocha.nn.Parameter(tocha.ones(2, 2))
+    assert compiled(tocha.ones(1, 2)).tolist() == [[0.0, 0.0]]
+
+
+def test_modules_whose_parameters_have_no_shape_yet():
+    module = tocha.nn.Sequential(tocha.nn.LazyLinear(4), tocha.nn.ReLU(), tocha.nn.LazyLinear(2))
+    compiled = tocha.compile(module, backend="aot_eager")
+    first = compiled(tocha.ones(3, 5))
+    assert first.shape == (3, 2) and module[0].weight.shape == (4, 5)
+    assert tocha.equal(compiled(tocha.ones(3, 5)), first) and tocha.equal(module(tocha.ones(3, 5)), first)

@@ -438,3 +438,30 @@ def test_a_value_and_the_view_that_a_function_gives_of_it():
         a, b, c = function(inputs)
         (a.sum() + 2 * b.sum() + 3 * c.sum()).backward()
     assert tocha.equal(x.grad, y.grad)
+
+
+class WithScale(tocha.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        scale = x.amax(0)
+        ctx.save_for_backward(x)
+        ctx.mark_non_differentiable(scale)
+        return x / scale, x * 2, scale
+
+    @staticmethod
+    def backward(ctx, grad, unused, _):
+        return grad * ctx.saved_tensors[0] + unused
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_gradients_that_do_not_come_have_the_sizes_of_the_call(backend):
+    def f(x):
+        y, _, scale = WithScale.apply(x)
+        return (y * scale).sum()
+
+    compiled = tocha.compile(f, backend=backend, dynamic=True, fullgraph=True)
+    for n, m in ((3, 4), (5, 2)):
+        x, y = (tocha.arange(1.0 + n * m)[1:].reshape(n, m).requires_grad_() for _ in range(2))
+        f(x).backward()
+        compiled(y).backward()
+        tocha.testing.assert_close(x.grad, y.grad)

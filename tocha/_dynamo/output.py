@@ -30,6 +30,7 @@ from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import FloatExpr, SymFloat, float_symbol
 from tocha.ir.sym_types import wrap as wrap_symbolic
 from tocha.ir.symbolic import Expr, Relation, of_atom
+from tocha.nn.parameter import is_lazy
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -94,7 +95,9 @@ class Output:
     def input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
         cls = type(tensor)
         if cls not in (tocha.Tensor, tocha.nn.Parameter, tocha.nn.Buffer):
-            return self.subclass_input(f, tensor, source)
+            if not overrides.is_kind_of_parameter(cls):
+                return self.subclass_input(f, tensor, source)
+            self.guards.add(source, "type", cls)
         if tensor.layout is not tocha.strided:
             raise Unsupported("value", f"a tensor of layout {tensor.layout}")
         fact = facts.of(self.fake_mode, tensor, self.policy.wishes(tensor, source, self.in_module(source)))
@@ -118,6 +121,8 @@ class Output:
     def subclass_input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
         """The graph gets a plain tensor; what the class makes of calls happens while capturing."""
         cls = type(tensor)
+        if is_lazy(tensor):
+            raise Unsupported("subclass", "a parameter that has no shape yet")
         if hasattr(cls, "__torch_dispatch__") or overrides.takes_no_calls(cls):
             raise Unsupported("subclass", f"an input of type {cls.__name__}")
         self.guards.add(source, "type", cls)

@@ -46,6 +46,12 @@ def takes_no_calls(cls: type) -> bool:
     return getattr(cls, "__torch_function__", None) is _C._disabled_torch_function_impl
 
 
+def is_kind_of_parameter(cls: type) -> bool:
+    """Is it a parameter or buffer of a class of the program's, which has no say in operators?"""
+    kinds = (tocha.nn.Parameter, tocha.nn.Buffer)
+    return issubclass(cls, kinds) and takes_no_calls(cls) and not hasattr(cls, "__torch_dispatch__")
+
+
 def overloaded(values: list[Value]) -> list[Any]:
     """The values that want to be asked, one of each class, subclasses first."""
     found: list[Any] = []

@@ -83,9 +83,9 @@ class TwinTarget:
 
 
 def copied(value: Any) -> Any:
-    if value is None or isinstance(value, list | tuple):
-        return None if value is None else [copied(v) for v in value]
-    return value.clone()
+    if isinstance(value, list | tuple):
+        return [copied(v) for v in value]
+    return None if value is None else value.clone()
 
 
 def base_name(name: str) -> str:

@@ -146,12 +146,17 @@ class ProgramWriter:
 
     def expect(self, b: Buffer, tensor: str, position: int) -> None:
         sizes = [n if isinstance(n, int) else -1 for n in b.sizes]
-        strides = [n if isinstance(n, int) else -1 for n in b.strides]
+        strides = [n if isinstance(n, int) or self.is_known(n) else -1 for n in b.strides]
         n = len(sizes)
+        fixed = "static " if all(isinstance(n, int) for n in strides) else ""
         self.put("{")
-        self.put(f"  static const int64_t sizes[] = {{{self.listed(sizes)}}}, strides[] = {{{self.listed(strides)}}};")
+        self.put(f"  {fixed}const int64_t sizes[] = {{{self.listed(sizes)}}}, strides[] = {{{self.listed(strides)}}};")
         self.put(f"  if (api->expect({tensor}, {position}, {self.dtype(b)}, {n}, sizes, strides)) return 1;")
         self.put("}")
+
+    def is_known(self, e: s.Expr) -> bool:
+        """Whether the program can compute it from what it is given."""
+        return all(a in self.program.sizes for a in s.free_symbols(e))
 
     def listed(self, values: Sequence[Any]) -> str:
         return (

@@ -67,7 +67,7 @@ def programs_of(compiled, *args):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
-def test_values_and_gradients(f, dynamic, caplog):
+def test_values_and_gradients(f, dynamic):
     for sign in (1, -1):
         x, y = tocha.randn(6, 6, requires_grad=True), (sign * tocha.rand(6, 6)).requires_grad_()
         mine = [t.detach().clone().requires_grad_() for t in (x, y)]

@@ -117,12 +117,12 @@ def laid_out(grad: Tensor, like: Layout) -> Tensor:
     """A gradient in the layout that backward was traced with."""
     if grad.layout is not _C.strided:
         return grad
-    sizes, strides = like
-    if len(strides) < grad.ndim:
-        sizes, strides = tuple(grad.shape), tuple(strides_in_order(grad.shape, sizes))
-    if grad.stride() == strides:
-        return grad
-    return _C.empty_strided(sizes, strides, dtype=grad.dtype, device=grad.device).copy_(grad)
+    order, strides = like
+    return with_strides(grad, strides if len(strides) == grad.ndim else tuple(strides_in_order(grad.shape, order)))
+
+
+def with_strides(t: Tensor, strides: tuple[int, ...]) -> Tensor:
+    return t if t.stride() == strides else _C.empty_strided(t.shape, strides, dtype=t.dtype, device=t.device).copy_(t)
 
 
 def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:

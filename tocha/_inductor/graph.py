@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from tocha import _C, fx
+from tocha._functorch.runtime import with_strides
 from tocha._higher_order_ops.operator import HigherOrderOperator
 from tocha._inductor.lowering import REFUSALS, Lowering, template
 from tocha._library.native_calls import default_object, dtype_facts, held, paired
@@ -83,9 +84,7 @@ def strides_of(v: Any) -> Strides:
 def laid_out(v: Any, strides: Strides) -> Any:
     if not isinstance(v, Tensor):
         return v
-    if strides is None:
-        return v.contiguous()
-    return v if v.stride() == strides else _C.empty_strided(v.shape, strides, dtype=v.dtype, device=v.device).copy_(v)
+    return v.contiguous() if strides is None else with_strides(v, strides)
 
 
 class LaidOut:

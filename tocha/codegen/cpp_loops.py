@@ -15,6 +15,7 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
+from tocha.codegen.cpp_scratch import choose_scratch, lodged
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
 from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
@@ -27,7 +28,6 @@ from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
 from tocha.ir.sym_types import FloatExpr
 
-ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
 SHORT_BODY = 6  # statements
 UNROLLED_BODY = 10
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
@@ -431,21 +431,21 @@ class KernelWriter:
                     self.place_columns(m, own, made)
             columns[count] = (own, made)
         self.levels = self.leveled()
-        self.choose_scratch(members)
+        choose_scratch(self, members)
         for count, (own, made) in columns.items():
             mine = [m for m in members if self.group_of[m] == count]
             columns[count] = self.coalesced(own, made, mine)
         sizes, variables = self.coalesced(sizes, variables, members, columns=False)
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
-        lodged = self.lodged([s.atom_of(v) for _, made in columns.values() for v in made])
+        held = lodged(self, [s.atom_of(v) for _, made in columns.values() for v in made])
         for b, m in self.scratch.items():
-            if b not in lodged:
+            if b not in held:
                 self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         if sizes:
             self.decode("r", sizes, variables)
-        for b, start in lodged.items():
+        for b, start in held.items():
             self.text.put(f"{memory_type(b.dtype)}* const row_{b.name} = {start};")
         for level in range(max(self.levels.values()) + 1):
             here = [m for m in members if self.levels[m] == level]
@@ -481,63 +481,6 @@ class KernelWriter:
         index = index_of(address, load.buffer.sizes, load.buffer.strides, self.known)
         here = self.column_number(m, [self.simplified(v, self.places[m]) for v in m.loop.variables])
         return self.column_number(producer, index) is here
-
-    def choose_scratch(self, members: Sequence[Member]) -> None:
-        """Rows that only later passes of this kernel read stay on the stack."""
-        room = ROW_BYTES
-        for m in members:
-            if m.loop.fold is not None or self.group_of[m] == 1:
-                continue
-            for b in m.loop.results:
-                if b not in self.kernel.inner:
-                    continue
-                readers = [o for o in members if any(load.buffer is b for load in o.loop.loads())]
-                if all(self.levels[o] == self.levels[m] for o in readers):
-                    continue
-                count = self.group_of[m]
-                if isinstance(count, int) and count * b.dtype.itemsize <= room:
-                    room -= count * b.dtype.itemsize
-                    self.scratch[b] = m
-                else:
-                    self.kernel.inner.discard(b)
-
-    def lodged(self, columns: Sequence[s.Atom | None]) -> dict[Buffer, str]:
-        """Rows of scratch that can lie where a later pass puts a result, and where that is: the cache fetches the result's lines while
-        there is something to compute, and the last pass finds them."""
-        found: dict[Buffer, str] = {}
-        taken: set[Buffer] = set()
-        for b, m in self.scratch.items():
-            for o in self.kernel.members:
-                if o.loop.fold is not None or self.group_of[o] != self.group_of[m] or self.levels[o] <= self.levels[m]:
-                    continue
-                for result in o.loop.results:
-                    start = self.start_of_row(o, result, columns)
-                    free = result not in taken and result not in self.kernel.inner and result not in self.shared
-                    same = memory_type(result.dtype) == memory_type(b.dtype)
-                    if b not in found and free and same and start is not None and self.read_before(b, m, o):
-                        found[b] = f"{self.pointer(result)} + {self.index(start)}"
-                        taken.add(result)
-        return found
-
-    def start_of_row(self, m: Member, b: Buffer, columns: Sequence[s.Atom | None]) -> Any:
-        """Where a row of a result begins, if its elements lie one after another in the order of the columns."""
-        index = [self.simplified(v, self.places[m]) for v in m.loop.variables]
-        place = s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)])
-        start = self.known.simplify(s.add(place, s.scale(self.column_number(m, index), -1)))
-        return None if any(a in s.free_symbols(start) for a in columns) else start
-
-    def read_before(self, b: Buffer, m: Member, last: Member) -> bool:
-        """Whether nobody reads a row of scratch after a member has written its results, nor that member but at the place it writes."""
-        for o in self.kernel.members:
-            for load in o.loop.loads():
-                if load.buffer is not b:
-                    continue
-                if o is last:
-                    if not self.at_same_column(m, o, load):
-                        return False
-                elif self.levels[o] >= self.levels[last]:
-                    return False
-        return True
 
     def row_values(self, members: Sequence[Member]) -> None:
         """Members with one value per row."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import weakref
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import tocha
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
+from tocha._inductor import config
 from tocha._inductor.compile_fx import CompiledGraph, compile_graph
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir.memory import nbytes
@@ -72,6 +75,75 @@ def test_temporaries_of_kernels_share_an_arena():
     assert c.memory.arena <= sum(-(-n // 64) * 64 for n in held)
     ends = [(at, at + nbytes(b)) for b, at in c.memory.offsets.items()]
     assert all(low >= 0 and high <= c.memory.arena for low, high in ends)
+
+
+def test_what_is_large_is_no_part_of_the_arena():
+    def f(x):
+        return (x @ x).exp() @ x
+
+    for n, small in ((16, True), (256, False)):
+        c, _ = compiled(f, tocha.randn(n, n) * 0.01)
+        assert any(nbytes(b) == n * n * 4 for b in c.memory.offsets) is small
+    with config.patch({"triton.cudagraphs": True}):
+        c, _ = compiled(f, tocha.randn(256, 256) * 0.01)
+    assert any(nbytes(b) == 256 * 256 * 4 for b in c.memory.offsets)
+
+
+def test_kernels_that_end_memory_run_before_other_work():
+    def f(x, y, z):
+        a, b = x.sort().values, y.sort().values
+        return z.sort().values, (a * b).sum(1)
+
+    c, _ = compiled(f, *(tocha.randn(64, 64) for _ in range(3)))
+    assert [item.name for item in c.items] == ["sort", "sort", "kernel_0", "sort"]
+
+
+def test_kernels_do_not_pass_writes_to_what_they_read():
+    def f(x, y):
+        a, b = x.sort().values, y.sort().values
+        y.copy_(x.sort(descending=True).values)
+        return (a * b * y).sum(1)
+
+    compiled(f, tocha.randn(64, 64), tocha.randn(64, 64))
+
+
+def test_what_kernels_between_calls_would_gather_again_is_stored():
+    """The sum of three is read before and after a product; of two it is computed twice, which costs as many bytes."""
+
+    def f(x, w, *more):
+        y = x
+        for other in more:
+            y = y + other
+        return ((y * 2) @ w) * y
+
+    square = tocha.randn(64, 64)
+    for n, stored in ((2, False), (3, True)):
+        c, _ = compiled(f, square, tocha.eye(64), *(tocha.randn(64, 64) for _ in range(n - 1)))
+        before = c.kernels[0].results()
+        assert (len(before) == 2) is stored
+
+
+PEAK = """
+import sys, tocha
+tocha.manual_seed(0)
+width, batch = 192, 96
+model = tocha.nn.Sequential(*(m for _ in range(6) for m in (tocha.nn.Linear(width, width), tocha.nn.GELU())))
+x = tocha.randn(batch, width)
+run = tocha.compile(model) if sys.argv[1] == "compiled" else model
+before = tocha._C._cpu_memory()["in_use"]
+for _ in range(3):
+    model.zero_grad()
+    run(x).square().mean().backward()
+print(tocha._C._cpu_memory()["peak"] - before)
+"""
+
+
+def test_a_training_step_needs_no_more_memory_than_eager():
+    compiled_peak, eager_peak = (
+        int(subprocess.run([sys.executable, "-c", PEAK, kind], capture_output=True, text=True, check=True).stdout)
+        for kind in ("compiled", "eager")
+    )
+    assert compiled_peak <= eager_peak * 1.01
 
 
 def test_a_dying_tensor_becomes_the_result():

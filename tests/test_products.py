@@ -317,3 +317,28 @@ def test_int_mm_takes_results_as_they_are(out, error, phrase):
     a, b = (tocha.from_numpy(array(shape, "int8")) for shape in ((3, 4), (4, 5)))
     with pytest.raises(error, match=phrase):
         tocha._int_mm(a, b, out=out())
+
+
+@pytest.mark.parametrize("call", ["linear(p, w)", "linear(p, w, w[:, 0])", "inner(p, w)", "inner(p, w[0])"])
+def test_rows_that_had_to_be_copied_may_be_written_over(call):
+    x = tocha.randn(2, 3, 4, dtype=tocha.float64, requires_grad=True)
+    w = tocha.randn(5, 3, dtype=tocha.float64, requires_grad=True)
+    found = []
+    for write in (False, True):
+        p = (x * 2).permute(0, 2, 1)
+        y = eval(call, {"linear": tocha.nn.functional.linear, "inner": tocha.inner, "p": p, "w": w})
+        if write:
+            p.zero_()
+        first = tocha.autograd.grad(y.square().sum(), (x, w), create_graph=True)
+        found.append([*first, *tocha.autograd.grad(sum(g.sin().sum() for g in first), (x, w))])
+    for plain, after in zip(*found, strict=True):
+        assert tocha.equal(plain, after)
+
+
+def test_rows_that_are_a_view_must_not_be_written_over():
+    x, w = tocha.randn(2, 3, 4, requires_grad=True), tocha.randn(5, 4, requires_grad=True)
+    p = (x * 2)[:, :, :]
+    y = tocha.nn.functional.linear(p, w)
+    p.zero_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()

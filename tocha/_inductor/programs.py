@@ -72,9 +72,10 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
         choose_ways(program, items, frozen)
         prepare_convolutions(program, items, frozen)
     with events.stage("memory"):
-        memory = (
-            plan_memory(program, items, module.meta.get("written_inputs")) if config.runs("reuse") else MemoryPlan()
-        )
+        memory = MemoryPlan()
+        if config.runs("reuse"):
+            keeps_arena = getattr(config, "triton.cudagraphs")
+            memory = plan_memory(program, items, module.meta.get("written_inputs"), keeps_arena)
     with events.stage("code"):
         writer = ProgramWriter(program, items, memory)
         source = writer.write()

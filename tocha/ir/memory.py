@@ -1,8 +1,8 @@
 """The memory plan of a scheduled program: which results take over memory that is there, and where the others lie in one arena.
 
 A result may be written over a value that dies in the same kernel, if the kernel reads that value at the very elements it writes. Inputs
-that the program gives new values are written to directly in the same way. What only kernels touch lies in the arena of the call; what
-operators are called with, and what is handed out, are tensors.
+that the program gives new values are written to directly in the same way. What only kernels touch lies in the arena of the call, if it
+is small; what is large, what operators are called with, and what is handed out, are tensors.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
 from tocha.ir.loops import Buffer, Followed, Geometry, Loop, Product, Program, address_of
 
 ALIGNMENT = 64
+LARGE = 1 << 16  # bytes: what is so large is a tensor, whose memory serves others as soon as it is used up
 
 
 @dataclass
@@ -89,8 +90,8 @@ def reads_its_own_elements(loop: Loop, old: Buffer, known: Assumptions) -> bool:
 
 
 class Planner:
-    def __init__(self, program: Program, items: Sequence[Item], written: Mapping[int, int]):
-        self.program, self.items = program, items
+    def __init__(self, program: Program, items: Sequence[Item], written: Mapping[int, int], keeps_arena: bool):
+        self.program, self.items, self.keeps_arena = program, items, keeps_arena
         self.plan = MemoryPlan()
         self.last = last_uses(items)
         self.kept = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
@@ -148,7 +149,8 @@ class Planner:
 
     def in_arena(self, b: Buffer) -> bool:
         elsewhere = b in self.kept or b in self.called or b in self.handed_over
-        return not elsewhere and nbytes(b) is not None
+        size = nbytes(b)
+        return not elsewhere and size is not None and (size < LARGE or self.keeps_arena)
 
     def memory_for(self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer]) -> Buffer | None:
         """A buffer that ends in this kernel and that b may be written over."""
@@ -180,6 +182,8 @@ class Planner:
             self.plan.arena = max(self.plan.arena, at + size)
 
 
-def plan_memory(program: Program, items: Sequence[Item], written: Mapping[int, int] | None = None) -> MemoryPlan:
-    """`written`: which outputs are new values of which inputs, and may be written there."""
-    return Planner(program, items, written or {}).make()
+def plan_memory(
+    program: Program, items: Sequence[Item], written: Mapping[int, int] | None = None, keeps_arena: bool = False
+) -> MemoryPlan:
+    """`written`: which outputs are new values of which inputs, and may be written there. `keeps_arena`: between calls, for all sizes."""
+    return Planner(program, items, written or {}, keeps_arena).make()

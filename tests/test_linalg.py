@@ -508,3 +508,28 @@ def test_triangular_systems_of_few_columns(columns, upper):
     for given in (tocha.from_numpy(a), tocha.from_numpy(a.T.copy()).t()):
         x = L.solve_triangular(given, tocha.from_numpy(b), upper=upper).numpy()
         assert np.abs(a @ x - b).max() < 1e-10
+
+
+@pytest.mark.parametrize("full", [True, False])
+@pytest.mark.parametrize("kind", ["random", "of rank 5", "of zeros", "huge", "tiny"])
+@pytest.mark.parametrize("shape", [(64, 64), (97, 97), (120, 70), (70, 120), (200, 70)])
+def test_threads_share_singular_vectors(shape, kind, full):
+    """Large matrices of any form: few threads or many find the vectors of one."""
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal(shape)
+    if kind == "of rank 5":
+        a = rng.standard_normal((shape[0], 5)) @ rng.standard_normal((5, shape[1]))
+    a *= {"of zeros": 0.0, "huge": 1e200, "tiny": 1e-200}.get(kind, 1.0)
+    k, size = min(shape), max(np.abs(a).max(), 1e-300)
+    before = tocha.get_num_threads()
+    try:
+        for threads in (1, 2, 5):
+            tocha.set_num_threads(threads)
+            U, S, Vh = (t.numpy() for t in L.svd(tocha.from_numpy(a), full_matrices=full))
+            assert np.allclose((U[:, :k] * (S / size)) @ Vh[:k], a / size, rtol=0, atol=1e-12)
+            assert np.allclose(S / size, np.linalg.svd(a / size, compute_uv=False), rtol=0, atol=1e-11)
+            assert np.allclose(U.T @ U, np.eye(U.shape[1]), atol=1e-12) and np.allclose(
+                Vh @ Vh.T, np.eye(Vh.shape[0]), atol=1e-12
+            )
+    finally:
+        tocha.set_num_threads(before)

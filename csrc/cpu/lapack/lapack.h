@@ -68,7 +68,7 @@ TOCHA_LAPACK(syevd, ssyevd, dsyevd, cheevd, zheevd)
 TOCHA_LAPACK(geev, sgeev, dgeev, cgeev, zgeev)
 #undef TOCHA_LAPACK
 
-// Parts of the symmetric eigenproblem, of real matrices only.
+// Parts of the symmetric eigenproblem and of the singular value decomposition, of real matrices only.
 #define TOCHA_LAPACK_REAL(NAME)                                    \
   template <class T, class... Arguments>                           \
   int NAME(Arguments... a) {                                       \
@@ -80,6 +80,9 @@ TOCHA_LAPACK(geev, sgeev, dgeev, cgeev, zgeev)
 TOCHA_LAPACK_REAL(sytrd)
 TOCHA_LAPACK_REAL(stedc)
 TOCHA_LAPACK_REAL(ormtr)
+TOCHA_LAPACK_REAL(gebrd)
+TOCHA_LAPACK_REAL(bdsdc)
+TOCHA_LAPACK_REAL(ormbr)
 #undef TOCHA_LAPACK_REAL
 
 // One step of incremental condition estimation: job 1 follows the largest singular value of a triangle, job 2 the

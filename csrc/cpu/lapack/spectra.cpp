@@ -12,6 +12,7 @@ using namespace lapack;
 namespace {
 
 constexpr int kHalved = 48;  // order from which the eigenvectors of one symmetric matrix come from halves
+constexpr int kShared = 64;  // order from which the threads share the singular vectors of one matrix
 
 constexpr int kNotFinite = -1;  // info of a matrix with an infinity or a NaN, which no routine is shown
 
@@ -43,6 +44,65 @@ struct Svd {
   }
 };
 
+// No step of a decomposition can overflow, or lose digits to underflow, by these elements.
+template <class T>
+bool is_moderate(T most) {
+  constexpr T limit = sizeof(T) == 4 ? T(1e12) : T(1e120);
+  return most == 0 || (most < limit && most > 1 / limit);
+}
+
+// Whether a real matrix is worth sharing: large, and not so long that LAPACK would make it square first.
+bool shares_svd(const Shape& s) {
+  const int64_t least = s.least(), most = std::max(s.rows, s.cols);
+  return s.batch == 1 && least >= kShared && most * 6 < least * 11 && num_threads() > 1 && !in_parallel_region();
+}
+
+// Whole singular vectors of a real matrix: those of its bidiagonal form in a corner of the identity, which the
+// reflections are then applied to, on all threads.
+template <class T>
+int shared_svd(const Shape& s, T* a, T* values, T* u, int u_cols, T* vh, int vh_rows) {
+  const int m = s.rows, n = s.cols, k = s.least();
+  const int64_t square = int64_t{k} * k;
+  auto off = workspace<T>(k), left = workspace<T>(k), right = workspace<T>(k), inner = workspace<T>(2 * square);
+  auto reduce = [&](T* w, int room) {
+    return gebrd<T>(m, n, a, m, values, off.get(), left.get(), right.get(), w, room);
+  };
+  const int room = workspace_size<T>(reduce);
+  if (const int info = reduce(workspace<T>(room).get(), room)) return info;
+  T *inner_u = inner.get(), *inner_vh = inner_u + square;
+  if (const int info = bdsdc<T>(m >= n ? 'U' : 'L', 'I', k, values, off.get(), inner_u, k, inner_vh, k,
+                                static_cast<T*>(nullptr), static_cast<int*>(nullptr),
+                                workspace<T>(3 * square + 4 * k).get(), workspace<int>(8 * int64_t{k}).get()))
+    return info;
+  set_identity(u, m, u_cols);
+  set_identity(vh, vh_rows, n);
+  for (int64_t j = 0; j < k; ++j) {
+    std::copy_n(inner_u + j * k, k, u + j * m);
+    std::copy_n(inner_vh + j * k, k, vh + j * vh_rows);
+  }
+  const int64_t stripes = (num_threads() + 1) / 2;  // of each side
+  share_out(2 * stripes, 1, [&](int64_t begin, int64_t end) {
+    // LAPACK writes ones over the diagonal of the reflections while it applies them: each thread has its own.
+    auto reflections = workspace<T>(s.step());
+    std::copy_n(a, s.step(), reflections.get());
+    for (int64_t t = begin; t < end; ++t) {
+      const bool is_left = t % 2 == 0;
+      const int64_t lines = is_left ? u_cols : vh_rows;
+      const int first = static_cast<int>(t / 2 * lines / stripes);
+      const int count = static_cast<int>((t / 2 + 1) * lines / stripes) - first;
+      auto reflect = [&](T* w, int size) {
+        if (is_left)
+          ormbr<T>('Q', 'L', 'N', m, count, n, reflections.get(), m, left.get(), u + int64_t{first} * m, m, w, size);
+        else
+          ormbr<T>('P', 'R', 'T', count, n, m, reflections.get(), m, right.get(), vh + first, vh_rows, w, size);
+      };
+      const int size = workspace_size<T>(reflect);
+      reflect(workspace<T>(size).get(), size);
+    }
+  });
+  return 0;
+}
+
 template <class T>
 void decompose(const Shape& s, T* a, const Tensor& values, char job, const ColumnMajorOut* U, const ColumnMajorOut* Vh,
                int32_t* infos) {
@@ -51,6 +111,15 @@ void decompose(const Shape& s, T* a, const Tensor& values, char job, const Colum
   const Svd<T> svd(s, job, vectors ? u.rows : 1, vectors ? vh.rows : 1);
   Real<T>* out = values.data<Real<T>>();
   T *u_out = vectors ? U->data<T>() : nullptr, *vh_out = vectors ? Vh->data<T>() : nullptr;
+  if constexpr (!is_complex_type<T>) {
+    if (vectors && shares_svd(s) && all_finite(a, s.step())) {
+      T most = 0;
+      for (int64_t i = 0; i < s.step(); ++i) most = std::max(most, std::abs(a[i]));
+      if (is_moderate(most)) {
+        return one_by_one(1, [&](int64_t) { infos[0] = shared_svd<T>(s, a, out, u_out, u.cols, vh_out, vh.rows); });
+      }
+    }
+  }
   const double work_per_matrix = std::pow(s.least(), 2) * std::max(s.rows, s.cols) * (vectors ? 20 : 4);
   for_batch(s.batch, work_per_matrix, [&](int64_t begin, int64_t end) {
     auto work = workspace<T>(svd.size);
@@ -104,8 +173,7 @@ bool scales_well(const T* a, int64_t n, bool upper) {
   T most = 0;
   for (int64_t j = 0; j < n; ++j)
     for (int64_t i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) most = std::max(most, std::abs(a[j * n + i]));
-  constexpr T limit = sizeof(T) == 4 ? T(1e12) : T(1e120);
-  return most == 0 || (most < limit && most > 1 / limit);
+  return is_moderate(most);
 }
 
 // Values and vectors of one real symmetric matrix, vectors over the matrix: LAPACK makes it tridiagonal, and the rest

@@ -1,4 +1,8 @@
-"""Compiled programs: whole models and fused functions through `compile`, against torch.compile and against tocha's own eager."""
+"""Compiled programs: whole models and fused functions through `compile`, against torch.compile and against tocha's own eager.
+
+And their matrix products, convolutions, attention and recurrent layers alone against torch.compile's whole step: what the ratio would be
+if all else cost nothing.
+"""
 
 from __future__ import annotations
 
@@ -27,3 +31,5 @@ def workloads() -> Iterator[Workload]:
             plain = Remote(models.__file__, "tocha", name, eager)
             least = 1.05 if name == "ResNet-18" else 1.15
             yield Workload("compiled against eager", f"{name}, {words}", ours, plain, least)
+            products = Remote(models.__file__, "tocha", name, f"{eager}_products")
+            yield Workload("products alone against a compiled step", f"{name}, {words}", products, theirs)

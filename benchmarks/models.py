@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import re
 import sys
 import time
 import types
@@ -22,6 +23,7 @@ import numpy as np
 
 # Small: one batch is learnt by heart in a few steps of 1e-3, and what is left of the loss then is rounding.
 RATE = 1e-4
+PRODUCTS = r"\b(mm|addmm|bmm|baddbmm|convolution|convolution_backward|_attention|_attention_backward|_recurrent_layer|_recurrent_layer_backward)\."
 SOURCE = Path(__file__).resolve().parents[1] / "examples" / "models.py"
 
 
@@ -84,6 +86,40 @@ class Case:
     def compiled_infer(self) -> Any:
         with self.library.no_grad():
             return self.compiled_model(self.batch[0])
+
+    def step_products(self) -> None:
+        self.replay(self.products_of_step)
+
+    def infer_products(self) -> None:
+        self.replay(self.products_of_infer)
+
+    @cached_property
+    def products_of_step(self) -> list:
+        return self.products_of(self.step)
+
+    @cached_property
+    def products_of_infer(self) -> list:
+        return self.products_of(self.infer)
+
+    def products_of(self, call: Callable) -> list:
+        """The calls of a step that are matrix products or the like, with what they were given."""
+        mode = importlib.import_module(f"{self.library.__name__}.utils._python_dispatch").TorchDispatchMode
+        found: list = []
+
+        class Recorder(mode):  # type: ignore[misc, valid-type]
+            def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+                if re.search(PRODUCTS, str(function)):
+                    found.append((function, args, kwargs or {}))
+                return function(*args, **(kwargs or {}))
+
+        with Recorder():
+            call()
+        return found
+
+    def replay(self, calls: list) -> None:
+        with self.library.no_grad():
+            for function, args, kwargs in calls:
+                function(*args, **kwargs)
 
 
 def case(library: Any, make: Callable) -> Case:

@@ -107,7 +107,9 @@ class Case:
         found: list = []
 
         class Recorder(mode):  # type: ignore[misc, valid-type]
-            def __torch_dispatch__(self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+            def __torch_dispatch__(
+                self, function: Any, types: Any, args: tuple = (), kwargs: dict | None = None
+            ) -> Any:
                 if re.search(PRODUCTS, str(function)):
                     found.append((function, args, kwargs or {}))
                 return function(*args, **(kwargs or {}))

@@ -154,6 +154,16 @@ TOCHA_MATH T clamp_max(T x, T high) {
 }
 template <Real T>
 TOCHA_MATH T relu(T x) {
+#if defined(__aarch64__)
+  // As bits, what is below zero is between minus zero and minus infinity. GCC makes six vector instructions of the
+  // comparison, which may be unordered, and three of this.
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    constexpr Bits kSign = Bits(1) << (8 * sizeof(T) - 1);
+    const auto bits = std::bit_cast<Bits>(x);
+    return std::bit_cast<T>(bits - (kSign + 1) < std::bit_cast<Bits>(kInf<T>) ? Bits(0) : bits);
+  }
+#endif
   return x < T(0) ? T(0) : x;
 }
 template <Real T>

@@ -12,7 +12,7 @@ import pytest
 import tocha
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
-from tocha._inductor import config
+from tocha._inductor import config, graph
 from tocha._inductor.compile_fx import CompiledGraph, compile_graph
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir.memory import nbytes
@@ -253,3 +253,19 @@ def test_a_hundred_steps_of_an_optimizer_are_one_compilation():
     assert seen[-1] == seen[1] and seen[-1] <= 2  # its state is made at the first step
     for p, q in zip(params, twins, strict=True):
         assert_close(p, q, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_memory_in_another_order_is_the_librarys_copy_where_that_is_quick(quick, monkeypatch):
+    monkeypatch.setattr(graph, "transposes_in_registers", lambda: quick)
+    a, b = tocha.randn(2, 16, 8, 8), tocha.randn(2, 16, 8, 8)
+    last = [0, 2, 3, 1]
+    moved, _ = compiled(lambda x, y: tocha.cat((x.permute(last), y.permute(last)), -1), a, b)
+    assert [c.name for c in moved.calls] == ["cat"] * quick and len(moved.kernels) == (not quick)
+    for f in (
+        lambda x, y: tocha.cat((x, y), -1),  # the same order
+        lambda x, y: tocha.cat((x.permute(last), y.permute(last)), -1) * 2,  # fused with what follows
+        lambda x, y: tocha.cat(((x + 1).permute(last), y.permute(last)), -1),  # or with what comes before
+    ):
+        c, _ = compiled(f, a, b)
+        assert not c.calls and len(c.kernels) == 1

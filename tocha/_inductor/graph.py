@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import Buffer, NotLowered, Program, Source, plain, verify
+from tocha.ir.loops import Buffer, Loop, NotLowered, Program, Source, plain, verify
 from tocha.ir.sym_types import FloatExpr, Symbolic, settled
 from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
@@ -253,10 +253,24 @@ class GraphLowering:
         if overload is not None and overload.form == FUNCTIONAL:
             try:
                 with self.lowering:
-                    return self.lowering.call(overload.record, record_arguments(overload, args, kwargs))
+                    arguments = record_arguments(overload, args, kwargs)
+                    if overload.record.name == "cat" and self.only_moves(node, arguments["tensors"]):
+                        return self.lowering.whole(overload.record, arguments)
+                    return self.lowering.call(overload.record, arguments)
             except REFUSALS:
                 pass
         return self.whole(node, target, args, kwargs, val)
+
+    def only_moves(self, node: fx.Node, operands: Sequence[Facts]) -> bool:
+        """Whether a result is nothing but memory in another order, and goes to the caller: with AVX-512 the library transposes
+        in registers, and tiles of generated code are no match for it."""
+        if not transposes_in_registers() or any(user.op != "output" for user in node.users):
+            return False
+        buffers = [self.lowering.buffers.get(t.memory) for t in operands]
+        if any(b is None or isinstance(b.producer, Loop) for b in buffers):
+            return False
+        along = fastest_dim(facts_of(node.meta["val"]))
+        return along is not None and all(fastest_dim(t) not in (None, along) for t in operands)
 
     def higher_order(self, node: fx.Node, target: HigherOrderOperator, args: Any, kwargs: Any, val: Any) -> Any:
         """A call whose functions are programs of their own, where the operator only calls them."""
@@ -325,6 +339,16 @@ class GraphLowering:
         found = [facts_of(v) if isinstance(v, Tensor) else None for v in values]
         self.lowering.add_call(call, found)
         return pytree.tree_unflatten(found, spec) if spec is not None else None
+
+
+def transposes_in_registers() -> bool:
+    return _C._cpu_capability() == "AVX512"
+
+
+def fastest_dim(t: Facts) -> int | None:
+    """The dim along which elements are neighbours in memory."""
+    found = [d for d, (n, k) in enumerate(zip(t.sizes, t.steps, strict=True)) if type(n) is int and n > 1 and k == 1]
+    return found[0] if found else None
 
 
 def flat(function: Any) -> Any:

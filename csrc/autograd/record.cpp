@@ -22,14 +22,39 @@ Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g) {
   return whole;
 }
 
-Tensor before_overwriting(const Tensor& self) {
+namespace {
+
+Tensor copied(const Tensor& self, std::optional<MemoryFormat> format) {
   Tensor copy;
   {
     Unrecorded off;
-    copy = ops::clone(self, std::nullopt);
+    copy = ops::clone(self, format);
   }
   stand_in(copy, self);
   return copy;
+}
+
+// Whether all dims but the last step through memory as one.
+bool is_rows(const Tensor& self) {
+  IntsView sizes = self.sizes(), strides = self.strides();
+  int64_t expected = 0;
+  bool first = true;
+  for (int64_t d = self.dim() - 2; d >= 0; --d) {
+    if (sizes[d] == 0) return true;
+    if (sizes[d] == 1) continue;
+    if (!first && strides[d] != expected) return false;
+    expected = strides[d] * sizes[d];
+    first = false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Tensor before_overwriting(const Tensor& self) { return copied(self, std::nullopt); }
+
+Tensor kept_rows(const Tensor& self) {
+  return self.dim() < 3 || is_rows(self) ? self : copied(self, MemoryFormat::Contiguous);
 }
 
 Tensor overwritten(const Tensor& self, const Tensor& result, const char* op) {

@@ -23,6 +23,8 @@ Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g);
 
 // What self is before an operator writes over it, with self's history: for the node to keep.
 Tensor before_overwriting(const Tensor& self);
+// Self, or a copy where it is no view of a matrix with the same last dim: an operator that reads rows keeps those.
+Tensor kept_rows(const Tensor& self);
 // In place by an operator that is made of others: `result`, recorded from what self was, becomes self.
 Tensor overwritten(const Tensor& self, const Tensor& result, const char* op);
 

@@ -596,6 +596,8 @@ class GradientNode:
                 lines.append(f"  node->{k.field} = {own_value(k)};")
                 continue
             value = replaced if replaced and k.name == first else k.name
+            if k.name == first and "kept_as_rows" in self.o.tags:
+                value = f"autograd::kept_rows({value})"
             whole, shape = ("inputs", "shapes_of") if k.kind in ("list", "shapes") else ("input", "shape_of")
             rest = [] if "true" in k.elements else [t for t in k.facts if t not in k.elements]
             ways = [(k.elements, f"{whole}({value})"), (rest, f"{shape}({k.name})")]

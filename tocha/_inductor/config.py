@@ -56,7 +56,7 @@ _TABLE: _config_module.Table = {
     "disabled_passes": (
         str,
         "",
-        "passes that are left out, separated by commas: inline, rewrite, cut, fuse, products, epilogues, side_by_side, reuse",
+        "passes that are left out, separated by commas: inline, rewrite, cut, fuse, products, epilogues, side_by_side, sooner, reuse",
     ),
     "trace.enabled": (
         bool,
@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 
 _config_module.install(__name__, _TABLE, OTHER_SETTINGS)
-PASSES = ("inline", "rewrite", "cut", "fuse", "products", "epilogues", "side_by_side", "reuse")
+PASSES = ("inline", "rewrite", "cut", "fuse", "products", "epilogues", "side_by_side", "sooner", "reuse")
 
 
 def runs(name: str) -> bool:

@@ -178,7 +178,30 @@ class Composer:
         return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
 
 
-def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop]) -> bool:
+def call_depths(steps: Iterable[Step]) -> dict[Step, int]:
+    """How many calls each step waits for, one after the other: loops of different depths are never in one kernel."""
+    depth: dict[Step, int] = {}
+    made: dict[Buffer, int] = defaultdict(int)
+    for step in steps:
+        if isinstance(step, Loop):
+            depth[step] = max((made[load.buffer] for load in step.loads()), default=0)
+        else:
+            depth[step] = max((made[g.buffer] for g in step.tensors), default=0)
+        for b in step.results:
+            if b is not None:
+                made[b] = depth[step] + isinstance(step, Call)
+    return depth
+
+
+def bytes_repeated(loop: Loop, buffer: Buffer, kernels: int) -> bool:
+    """Whether that many kernels read fewer bytes if the first one stores the value."""
+    size = s.product(loop.sizes)
+    whole = {load.buffer for load in loop.loads() if load.buffer.numel() == size}
+    reads = sum(b.dtype.itemsize for b in whole)
+    return reads * kernels > reads + buffer.dtype.itemsize * kernels
+
+
+def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop], depths: dict[Step, int]) -> bool:
     """Whether a value is better computed where it is read: cost by bytes saved against work repeated."""
     nodes = len(topological(loop.formulas))
     reads = len(loop.reads)
@@ -188,7 +211,11 @@ def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop]) -> bool:
     once = heavy or loop.indirect or converts_long(loop.formulas)
     if once and any(repeats(reader, buffer) for reader in readers):
         return False
-    return len(readers) == 1 or not (heavy or nodes > SHARED_NODES or reads > SHARED_READS)
+    if len(readers) == 1:
+        return True
+    if heavy or nodes > SHARED_NODES or reads > SHARED_READS:
+        return False
+    return not bytes_repeated(loop, buffer, len({depths[r] for r in readers}))
 
 
 def repeats(reader: Loop, buffer: Buffer) -> bool:
@@ -207,6 +234,7 @@ def inline(program: Program) -> list[Step]:
     fixed = needed_in_memory(program)
     dissolved: dict[Buffer, Loop] = {}
     readers = readers_of(program.steps)
+    depths = call_depths(program.steps)
     out: list[Step] = []
     for step in program.steps:
         if not isinstance(step, Loop):
@@ -218,7 +246,7 @@ def inline(program: Program) -> list[Step]:
         for b in made.results:
             b.producer = made
         gone = made.fold is None and all(
-            b not in fixed and (not readers[b] or dissolves(made, b, readers[b])) for b in made.results
+            b not in fixed and (not readers[b] or dissolves(made, b, readers[b], depths)) for b in made.results
         )
         if gone:
             for b in made.results:

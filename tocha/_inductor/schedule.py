@@ -15,6 +15,7 @@ from tocha._inductor.inlining import inline, needed_in_memory
 from tocha._inductor.products import attach_epilogues
 from tocha._inductor.rewrites import rewritten
 from tocha._inductor.side_by_side import side_by_side
+from tocha._inductor.sooner import sooner
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -104,8 +105,11 @@ class Scheduler:
         self.find_inner()
         if config.runs("epilogues"):
             self.items = attach_epilogues(self.items, self.known, self.split, config.look_back)
+        kept = {o.buffer for o in self.program.outputs if isinstance(o, Geometry)}
         if config.runs("side_by_side"):
-            self.items = side_by_side(self.items, {o.buffer for o in self.program.outputs if isinstance(o, Geometry)})
+            self.items = side_by_side(self.items, kept)
+        if config.runs("sooner"):
+            self.items = sooner(self.items, kept)
         kernels = [k for k in self.items if isinstance(k, Kernel)]
         for i, k in enumerate(kernels):
             k.name = f"kernel_{i}"

@@ -15,6 +15,7 @@ from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
 from tocha.ir.loops import Buffer, Followed, Geometry, Loop, Product, Program, address_of
 
 ALIGNMENT = 64
+LARGE = 1 << 16  # bytes: what is so large is a tensor, whose memory serves others as soon as it is used up
 
 
 @dataclass
@@ -148,7 +149,8 @@ class Planner:
 
     def in_arena(self, b: Buffer) -> bool:
         elsewhere = b in self.kept or b in self.called or b in self.handed_over
-        return not elsewhere and nbytes(b) is not None
+        size = nbytes(b)
+        return not elsewhere and size is not None and size < LARGE
 
     def memory_for(self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer]) -> Buffer | None:
         """A buffer that ends in this kernel and that b may be written over."""

@@ -523,6 +523,7 @@ def linear_node(input: "Tensor", bias: "Tensor?") -> "str":
     autocast="lower",
     dtypes=PRODUCT,
     variants="function, out",
+    tags=frozenset({"kept_as_rows"}),
     node=linear_node,
     samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})],
 )

@@ -1,0 +1,84 @@
+"""Kernels that end more memory than they make run as soon as they can: what they read need not wait for other work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tocha.ir.kernels import Item, Kernel
+from tocha.ir.loops import Buffer, Call
+from tocha.ir.memory import nbytes, used
+
+Unit = list[Item]  # what stays together: a product and the kernel that follows it row by row
+
+
+def sooner(items: Sequence[Item], kept: set[Buffer]) -> list[Item]:
+    """Items in an order that their values allow. `kept` outlives the program."""
+    return Order(list(units(items)), kept).run()
+
+
+def units(items: Sequence[Item]) -> Iterator[Unit]:
+    unit: Unit = []
+    for item in items:
+        if unit and not (isinstance(item, Kernel) and item.after is not None):
+            yield unit
+            unit = []
+        unit.append(item)
+    if unit:
+        yield unit
+
+
+class Order:
+    def __init__(self, given: list[Unit], kept: set[Buffer]):
+        self.units, self.kept = given, kept
+        self.used = [{b for item in unit for b in used(item)} for unit in given]
+        self.made = [{b for item in unit for b in made_by(item)} for unit in given]
+        self.users: dict[Buffer, set[int]] = {}  # of those that have not run
+        self.waits_for: list[set[int]] = []
+        self.done: list[int] = []
+        self.find_edges()
+
+    def find_edges(self) -> None:
+        makers: dict[Buffer, int] = {}
+        written: dict[Buffer, int] = {}  # by the last call that may have changed it
+        for i, unit in enumerate(self.units):
+            for b in self.used[i]:
+                self.users.setdefault(b, set()).add(i)
+            self.waits_for.append({m[b] for m in (makers, written) for b in self.used[i] if b in m})
+            makers.update(dict.fromkeys(self.made[i], i))
+            if any(isinstance(item, Call) and item.ordered for item in unit):
+                written.update(dict.fromkeys(self.used[i], i))
+
+    def run(self) -> list[Item]:
+        ran: set[int] = set()
+        for i in range(len(self.units)):
+            ready = [i]
+            while ready:
+                j = ready.pop(0)
+                if j in ran:
+                    continue
+                ran.add(j)
+                self.done.append(j)
+                for b in self.used[j]:
+                    self.users[b].discard(j)
+                near = {k for b in self.used[j] | self.made[j] for k in self.users[b]}
+                ready += [k for k in sorted(near) if self.waits_for[k] <= ran and self.pays(k)]
+        return [item for i in self.done for item in self.units[i]]
+
+    def pays(self, i: int) -> bool:
+        """Whether a kernel that nothing follows ends more bytes than it makes."""
+        if len(self.units[i]) > 1 or not isinstance(self.units[i][0], Kernel):
+            return False
+        ended = [b for b in self.used[i] - self.made[i] if self.users[b] == {i} and self.ends(b)]
+        sizes = [nbytes(b) for b in (*ended, *self.made[i])]
+        if None in sizes:
+            return False
+        return sum(n or 0 for n in sizes[: len(ended)]) > sum(n or 0 for n in sizes[len(ended) :])
+
+    def ends(self, b: Buffer) -> bool:
+        return b.producer is not None and b not in self.kept
+
+
+def made_by(item: Item) -> list[Buffer]:
+    if isinstance(item, Kernel):
+        return [b for b in item.results() if b not in item.inner]
+    return [b for b in item.results if b is not None]

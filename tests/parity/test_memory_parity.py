@@ -69,8 +69,10 @@ PAIRS = {
 }
 
 
-def outcome(m, write, pair):
+def outcome(m, write, pair, recorded=False):
     x = m.arange(1.0, 9.0) / 8
+    if recorded:
+        x = x.requires_grad_() * 1
     a, b = pair(x)
     try:
         write(m, a, b, m.tensor([0, 1, 2, 3]))
@@ -91,6 +93,26 @@ def test_arguments_that_overlap_what_is_written(write, pair):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert outcome(tocha, WRITES[write], PAIRS[pair]) == outcome(torch, WRITES[write], PAIRS[pair])
+
+
+@pytest.mark.parametrize(
+    "write", ["copy_", "add_", "div_ rounding", "pow_", "clamp_", "clamp_ both", "lerp_", "hypot_"]
+)
+@pytest.mark.parametrize("pair", ["shifted", "apart"])
+def test_arguments_that_overlap_what_is_written_while_recording(write, pair):
+    assert outcome(tocha, WRITES[write], PAIRS[pair], True) == outcome(torch, WRITES[write], PAIRS[pair], True)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("write", [lambda m, a, b: a.float_power_(b), lambda m, a, b: m.float_power(a, b, out=a)])
+def test_float_power_refuses_what_it_would_write_over(write, dtype, recorded):
+    for m in LIBRARIES:
+        x = m.arange(1, 9, dtype=getattr(m, dtype))
+        x = x.requires_grad_() * 1 if recorded else x
+        with pytest.raises(RuntimeError):
+            write(m, x[:-1], x[1:])
+        assert x.tolist() == list(range(1, 9))
 
 
 @pytest.mark.parametrize(

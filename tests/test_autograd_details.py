@@ -264,6 +264,45 @@ def test_second_derivative_of_abs_at_zero(dtype):
     assert gg.tolist() == [0, 0]
 
 
+PIECEWISE_LINEAR = {
+    "relu": F.relu,
+    "relu_": lambda x: (x * 1).relu_(),
+    "relu6": F.relu6,
+    "leaky_relu": F.leaky_relu,
+    "hardtanh": F.hardtanh,
+    "hardshrink": F.hardshrink,
+    "softshrink": F.softshrink,
+    "threshold": lambda x: F.threshold(x, 0.1, 2.0),
+    "rrelu": F.rrelu,
+    "prelu": lambda x: F.prelu(x, tocha.tensor([0.25])),
+}
+
+
+@pytest.mark.parametrize("name", PIECEWISE_LINEAR)
+def test_second_derivatives_of_what_is_piecewise_linear_are_zeros(name):
+    x = tocha.tensor([-2.0, -0.2, 0.0, 0.7, 9.0], requires_grad=True)
+    (g,) = autograd.grad(PIECEWISE_LINEAR[name](x).sum(), x, create_graph=True)
+    (second,) = autograd.grad(g.sum(), x)
+    assert second.tolist() == [0] * 5
+
+
+def test_second_derivative_of_a_network_of_relus():
+    net = tocha.nn.Sequential(tocha.nn.Linear(3, 4), tocha.nn.ReLU(), tocha.nn.Linear(4, 1))
+    x = tocha.ones(2, 3, requires_grad=True)
+    (g,) = autograd.grad(net(x).sum(), x, create_graph=True)
+    (second,) = autograd.grad(g.square().sum(), x)
+    assert tocha.equal(second, tocha.zeros(2, 3))
+
+
+def test_second_derivatives_of_prelu():
+    x = tocha.tensor([-2.0, 3.0], dtype=tocha.float64, requires_grad=True)
+    w = tocha.tensor([0.25], dtype=tocha.float64, requires_grad=True)
+    assert autograd.gradgradcheck(F.prelu, (x, w))
+    (g,) = autograd.grad(F.prelu(x, w).sum(), x, create_graph=True)
+    (second,) = autograd.grad(g.sum(), w)
+    assert second.tolist() == [1]
+
+
 def test_sgn_at_zero():
     z = tocha.tensor([0j, 3 + 4j], dtype=tocha.complex128, requires_grad=True)
     (g,) = autograd.grad(z.sgn(), z, tocha.ones(2, dtype=tocha.complex128))

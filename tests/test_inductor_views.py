@@ -157,6 +157,44 @@ def test_writes_to_windows_that_overlap():
         assert tocha.equal(*memory)
 
 
+ONE_OF_TEN = tocha.tensor([[False, True], *[[False, False]] * 4])
+AT_PLACES = {
+    "scatter_": lambda y, v: y.scatter_(1, tocha.tensor([[1]]), v),
+    "scatter_add_": lambda y, v: y.scatter_add_(1, tocha.tensor([[1]]), v),
+    "scatter_reduce_": lambda y, v: y.scatter_reduce_(1, tocha.tensor([[1]]), v, "amax"),
+    "index_put_": lambda y, v: y.index_put_((tocha.tensor([0]), tocha.tensor([1])), v[0]),
+    "index_add_": lambda y, v: y.index_add_(0, tocha.tensor([0]), v.expand(1, 2)),
+    "index_copy_": lambda y, v: y.index_copy_(0, tocha.tensor([0]), v.expand(1, 2)),
+    "index_fill_": lambda y, v: y.index_fill_(0, tocha.tensor([0]), 7),
+    "index_reduce_": lambda y, v: y.index_reduce_(0, tocha.tensor([0]), v.expand(1, 2), "amax"),
+    "put_": lambda y, v: y.put_(tocha.tensor([1]), v[0]),
+    "masked_fill_": lambda y, v: y.masked_fill_(ONE_OF_TEN, -0.0),
+    "masked_scatter_": lambda y, v: y.masked_scatter_(ONE_OF_TEN, v[0]),
+    "copy_": lambda y, v: y.copy_(tocha.arange(10.0).reshape(5, 2)),
+    "mul_": lambda y, v: y.mul_(v),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.int64, tocha.complex64])
+@pytest.mark.parametrize("write", AT_PLACES)
+def test_of_windows_that_overlap_elements_that_were_not_written_do_not_win(write, dtype, dynamic):
+    if dtype.is_complex and write in ("scatter_reduce_", "index_reduce_"):
+        pytest.skip("complex numbers have no order")
+
+    def program(x, v):
+        x = x * 1
+        y = x.unfold(0, 2, 1)
+        AT_PLACES[write](y, v)
+        return x, y
+
+    tocha._dynamo.reset()
+    args = tocha.arange(-1, 5).to(dtype), tocha.tensor([[100]]).to(dtype)
+    (x, y), (wanted, windows) = tocha.compile(program, dynamic=dynamic)(*args), program(*args)
+    assert [str(v) for v in x.tolist()] == [str(v) for v in wanted.tolist()]
+    assert tocha.equal(y, windows)
+
+
 def beside_it(x):
     y = x.as_strided((2,), (2,), 0)
     y += 5

@@ -69,8 +69,10 @@ PAIRS = {
 }
 
 
-def outcome(m, write, pair):
+def outcome(m, write, pair, recorded=False):
     x = m.arange(1.0, 9.0) / 8
+    if recorded:
+        x = x.requires_grad_() * 1
     a, b = pair(x)
     try:
         write(m, a, b, m.tensor([0, 1, 2, 3]))
@@ -91,6 +93,78 @@ def test_arguments_that_overlap_what_is_written(write, pair):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert outcome(tocha, WRITES[write], PAIRS[pair]) == outcome(torch, WRITES[write], PAIRS[pair])
+
+
+@pytest.mark.parametrize(
+    "write", ["copy_", "add_", "div_ rounding", "pow_", "clamp_", "clamp_ both", "lerp_", "hypot_"]
+)
+@pytest.mark.parametrize("pair", ["shifted", "apart"])
+def test_arguments_that_overlap_what_is_written_while_recording(write, pair):
+    assert outcome(tocha, WRITES[write], PAIRS[pair], True) == outcome(torch, WRITES[write], PAIRS[pair], True)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("write", [lambda m, a, b: a.float_power_(b), lambda m, a, b: m.float_power(a, b, out=a)])
+def test_float_power_refuses_what_it_would_write_over(write, dtype, recorded):
+    for m in LIBRARIES:
+        x = m.arange(1, 9, dtype=getattr(m, dtype))
+        x = x.requires_grad_() * 1 if recorded else x
+        with pytest.raises(RuntimeError):
+            write(m, x[:-1], x[1:])
+        assert x.tolist() == list(range(1, 9))
+
+
+# v is written to the second element of the first of five windows, w to all of it.
+AT_PLACES = {
+    "scatter_": lambda m, y, v, w: y.scatter_(1, m.tensor([[1]]), v),
+    "scatter_add_": lambda m, y, v, w: y.scatter_add_(1, m.tensor([[1]]), v),
+    "scatter_reduce_": lambda m, y, v, w: y.scatter_reduce_(1, m.tensor([[1]]), v, "amax"),
+    "index_put_": lambda m, y, v, w: y.index_put_((m.tensor([0]), m.tensor([1])), v[0]),
+    "index_put_ adding": lambda m, y, v, w: y.index_put_((m.tensor([0]), m.tensor([1])), v[0], accumulate=True),
+    "index_add_": lambda m, y, v, w: y.index_add_(0, m.tensor([0]), w),
+    "index_copy_": lambda m, y, v, w: y.index_copy_(0, m.tensor([0]), w),
+    "index_fill_": lambda m, y, v, w: y.index_fill_(0, m.tensor([0]), 7),
+    "put_": lambda m, y, v, w: y.put_(m.tensor([1]), v[0]),
+    "put_ adding": lambda m, y, v, w: y.put_(m.tensor([1, -9]), w[0], accumulate=True),
+    "masked_fill_": lambda m, y, v, w: y.masked_fill_(m.arange(10).view(5, 2) == 1, 7),
+    "masked_scatter_": lambda m, y, v, w: y.masked_scatter_(m.arange(10).view(5, 2) == 1, v[0]),
+    "slice": lambda m, y, v, w: y[0, 1:].copy_(v[0]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "complex64"])
+@pytest.mark.parametrize("write", AT_PLACES)
+def test_writes_at_places_of_windows_that_overlap(write, dtype):
+    if dtype == "complex64" and write == "scatter_reduce_":
+        pytest.skip("complex numbers have no order")
+    if dtype == "float16" and write in ("scatter_", "scatter_reduce_"):
+        pytest.skip("PyTorch scatters half types into a copy, all of which comes back: the write is lost")
+    found = []
+    for m in LIBRARIES:
+        d = getattr(m, dtype)
+        x = m.arange(6).to(d)
+        AT_PLACES[write](m, x.unfold(0, 2, 1), m.tensor([[100]]).to(d), m.tensor([[100, 200]]).to(d))
+        found.append(x.tolist())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("shape", "window"),
+    [((6,), (0, 2, 1)), ((3, 4), (1, 2, 1)), ((4, 1), (0, 2, 1)), ((9,), (0, 3, 2)), ((40,), (0, 9, 1))],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int64"])
+def test_of_copies_to_windows_that_overlap_the_last_wins(shape, window, dtype):
+    found = []
+    for m in LIBRARIES:
+        x = m.zeros(shape, dtype=getattr(m, dtype))
+        windows = x.unfold(*window)
+        windows.copy_(m.arange(float(windows.numel())).view(windows.shape))
+        taken = m.select_scatter(
+            m.zeros(shape).unfold(*window), m.arange(float(windows[0].numel())).view(windows[0].shape), 0, 0
+        )
+        found.append([x.tolist(), taken.tolist()])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize(

@@ -385,7 +385,7 @@ class Family(TakenOver):
             return f"return {coerce(value, 'Tensor')};"
 
         self.translate(o, "Tensor", finish)
-        found = [s is not None and s.kind == "pointwise" for s in steps]
+        found = [s is not None and (s.kind == "pointwise" or s is not o and self.elementwise(s)) for s in steps]
         return any(found) if "inplace" in o.variants else all(found)
 
     def checks(self, o: Operator, which: str) -> list[str]:
@@ -515,14 +515,12 @@ class Family(TakenOver):
             self.lines += ["}", ""]
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name
-            guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o)), *self.checks(o, "check_inplace")]
-            if o.kind == "composite" and o.whole and not self.node:
-                guard += self.whole(o, "inplace")
+            checks, sharing = self.checks(o, "check_inplace"), self.sharing(o, first, "whole", 1) if self.elementwise(o) else []
+            guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o, [*checks, *sharing])), *checks]
             if o.kind == "composite" and not self.node:
-                guard += self.by_copy(o)
-            guard += self.sharing(o, first, "whole", 1) if self.elementwise(o) else []
-            straight = o.kind == "composite" and not o.autocast
-            if straight:
+                guard += [*(self.whole(o, "inplace") if o.whole else []), *self.by_copy(o)]
+            guard += sharing
+            if o.kind == "composite" and not o.autocast:
                 signature, body = self.straight_body(o)
                 self.lines += [f"static Tensor straight_{o.cpp_name}({signature}) {{", *body, "}", ""]
                 write = [f"  return straight_{o.cpp_name}({names});"]
@@ -556,14 +554,16 @@ class Family(TakenOver):
 
         return self.translate(o, "Tensor", finish)
 
-    def overwriting(self, o: Operator) -> list[str]:
-        """The in-place form of a composite when a gradient is wanted: its operators record themselves."""
+    def overwriting(self, o: Operator, checks: list[str]) -> list[str]:
+        """The in-place form of a composite when a gradient is wanted: its operators, on a copy of self, record themselves."""
         if o.kind != "composite" or "no_gradient" in o.tags:
             return []
         first, *rest = argument_names(o)
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         call = ", ".join([f"autograd::before_overwriting({first})", *rest])
-        return [f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
+        checks = [f'  autograd::check_writable({first}, "{o.name}_");', *checks] if checks else []
+        record = [*map(str.strip, checks), f'return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
+        return [f"  if (autograd::wanted({tensors})) [[unlikely]] {{ {' '.join(record)} }}"]
 
     # -- native ------------------------------------------------------------------------------------
 

@@ -109,17 +109,22 @@ def repeats(t: Tensor) -> bool:
 
 
 def overlaps(t: Tensor) -> bool:
-    """Whether an element of memory may be several of the tensor: an expanded tensor, or windows that overlap."""
+    """Whether an element of memory may be several of the tensor: an expanded tensor, or windows that overlap. A size that is a
+    symbol counts as two."""
     if repeats(t):
         return True
     dims = [(s, n) for n, s in zip(t.shape, t.stride(), strict=True) if not (type(n) is int and n == 1)]
-    if any(type(s) is not int or type(n) is not int or n == 0 for s, n in dims):
+    if any(type(n) is int and n == 0 for _, n in dims):
+        return False
+    if len({str(s) for s, _ in dims}) < len(dims):
+        return True
+    if any(type(s) is not int for s, _ in dims):
         return False
     reach = 0
-    for s, n in sorted(dims):
+    for s, n in sorted(dims, key=operator.itemgetter(0)):
         if s <= reach:
             return True
-        reach += (n - 1) * s
+        reach += (n - 1 if type(n) is int else 1) * s
     return False
 
 
@@ -139,15 +144,36 @@ def own_memory(t: Tensor) -> tuple[Tensor, tuple]:
     return AS_STRIDED(t, [span], [1]), (Step(AS_STRIDED, (list(t.shape), list(t.stride())), {}),)
 
 
-def written_once(base: Tensor, chain: tuple[Step, ...], new: Tensor) -> Tensor:
+def written_once(base: Tensor, chain: tuple[Step, ...], new: Tensor, old: Tensor | None) -> Tensor:
     """The base after a write through views whose elements share memory: going back view by view, elements that were not written
-    would win. Where the elements lie is asked of their numbers, which are no addresses: those change from call to call."""
+    would win. Where the elements lie is asked of their numbers, which are no addresses: those change from call to call.
+    `old`: the view before, where the write may have left elements alone; of windows that overlap these must not win either."""
     places = _C.arange(base.numel(), device=base.device).view(base.shape)
     for step in chain:
         places = step.apply(places)
     once, new = without_repeats(places), without_repeats(new, places)
-    flat = _ops.ops.aten.scatter.src(base.reshape(-1), 0, once.reshape(-1), new.reshape(-1))
-    return flat.view(base.shape)
+    flat, last = base.reshape(-1), base.numel()
+    if old is None or not overlaps(once):
+        return _ops.ops.aten.scatter.src(flat, 0, once.reshape(-1), new.reshape(-1)).view(base.shape)
+    once = _C.where(differs(new, without_repeats(old, places)), once + 1, 0)
+    longer = _C.cat([flat.new_zeros(1), flat])  # with a place for what stays as it is
+    return _ops.ops.aten.scatter.src(longer, 0, once.reshape(-1), new.reshape(-1)).narrow(0, 1, last).view(base.shape)
+
+
+def differs(a: Tensor, b: Tensor) -> Tensor:
+    """Where the bits of two tensors differ: a NaN is itself, and -0.0 is not 0.0."""
+    if a.dtype.is_complex:
+        return differs(_C.view_as_real(a), _C.view_as_real(b)).any(-1)
+    if a.dtype.is_floating_point:
+        bits = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}[a.dtype.itemsize]
+        a, b = a.view(bits), b.view(bits)
+    return a != b
+
+
+def leaves_elements(handle: Any) -> bool:
+    """Whether an operator that writes may leave some elements of its tensor as they are: scatter_, index_add_, masked_fill_."""
+    record = getattr(getattr(handle._target, "overload", None), "record", None)
+    return record is None or (record.kind == "native" and record.algorithm != "memory")
 
 
 def last_written(new: Tensor, marks: Tensor, like: Tensor) -> Tensor:
@@ -236,15 +262,15 @@ class Functionalizer:
             alias.value, alias.version = value, s.version
         return alias.value
 
-    def write(self, alias: Alias, new: Tensor) -> None:
-        """The base's value after a tensor on it got a new one; all views of it are stale."""
+    def write(self, alias: Alias, new: Tensor, partly: bool = False) -> None:
+        """The base's value after a tensor on it got a new one, maybe the same in places; all views of it are stale."""
         s = alias.storage
         bases: list[Tensor] = []
         for i in range(len(alias.chain)):
             bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
         value = new
         if alias.chain and any(overlaps(b) for b in (*bases[1:], self.read(alias))):
-            value = self.written_through(alias, bases, new)
+            value = self.written_through(alias, bases, new, partly)
         else:
             for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
                 value = self.traced(step.undo, base, value)
@@ -255,13 +281,13 @@ class Functionalizer:
         if not alias.chain:
             alias.value, alias.version = value, s.version
 
-    def written_through(self, alias: Alias, bases: list[Tensor], new: Tensor) -> Tensor:
+    def written_through(self, alias: Alias, bases: list[Tensor], new: Tensor, partly: bool) -> Tensor:
         """The base after a write to a tensor on it, where elements of the tensor, or of a view between, share memory."""
         base, view = alias.storage.base, self.read(alias)
         plain = all(b.dtype == base.dtype and b.is_conj() == base.is_conj() for b in (*bases, view))
         by_memory = any(step.handle is AS_STRIDED and len(step.args) > 2 for step in alias.chain)
         if plain and not by_memory:
-            return self.traced(written_once, base, alias.chain, new)
+            return self.traced(written_once, base, alias.chain, new, view if partly else None)
         return self.traced(lambda: scattered(base, without_repeats(view), without_repeats(new, view)))
 
     def current(self, value: Any) -> Any:
@@ -392,7 +418,7 @@ class Functionalizer:
         for t, value in zip(targets, new, strict=True):
             for one, v in zip(t, value, strict=True) if isinstance(t, list | tuple) else [(t, value)]:
                 if one is not None:
-                    self.written(self.of[one], v)
+                    self.written(self.of[one], v, leaves_elements(target))
         if not schema._returns and len(targets) == 1 and isinstance(targets[0], list | tuple):
             return [self.of[one] for one in targets[0]]  # _foreach_add_ and its like return what they wrote to
         returned: list[Any] = []
@@ -471,7 +497,7 @@ class Functionalizer:
         )
         return list(found) if isinstance(found, tuple) or len(schema._returns) != 1 else [found]
 
-    def written(self, alias: Alias, new: Tensor) -> None:
+    def written(self, alias: Alias, new: Tensor, partly: bool) -> None:
         """A tensor has a new value, in its own dtype and shape unless out= gave it another shape."""
         old = self.read(alias)
 
@@ -483,7 +509,7 @@ class Functionalizer:
                 value = value.expand(old.shape)
             return value
 
-        self.write(alias, self.traced(fitted))
+        self.write(alias, self.traced(fitted), partly)
 
     # -- the end
 

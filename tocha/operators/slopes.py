@@ -1,6 +1,7 @@
 """Gradients of formulas that are operators of their own, because PyTorch's second derivatives are not what the formulas give.
 
-Each is the gradient's formula as a record, with its derivative by self beside it: one product, whose factors may be infinite or NaN.
+Each is the gradient's formula as a record, with its derivative by self beside it: one product, whose factors may be infinite or NaN;
+or zeros, of functions that are piecewise linear: PyTorch's gradient hangs on self all the same, and can be differentiated.
 Recording finds the record by its formula (`gradient_as_operator` in derived.py).
 """
 
@@ -15,9 +16,13 @@ from tocha.operators.activations import (
     elu_gradient,
     gelu_gradient,
     gelu_tanh_gradient,
+    hardshrink_gradient,
+    hardtanh_gradient,
     logsigmoid_gradient,
+    relu6_gradient,
     selu_gradient,
     softplus_gradient,
+    threshold_backward,
 )
 from tocha.operators.losses import huber_error_gradient, smooth_error_gradient
 from tocha.operators.record import FLOATS, gradient, pointwise
@@ -151,3 +156,89 @@ def huber_slope_gradient(grad, grad_output, self, target, delta):
 @gradient(huber_slope, "target")
 def huber_slope_target_gradient(grad, grad_output, self, target, delta):
     return -within(grad, grad_output, self - target, delta)
+
+
+# Piecewise linear
+
+
+flat = partial(slope, expensive=False)
+
+
+@gradient(threshold_backward, "self")
+def threshold_backward_gradient(grad):
+    return s.zero_like(grad)
+
+
+@flat("_relu_slope(Tensor grad_output, Tensor output) -> Tensor", node="ThresholdBackwardBackward0")
+def relu_slope(grad, y):
+    """The gradient of relu."""
+    return s.where(y <= 0, 0, grad)
+
+
+@gradient(relu_slope, "output")
+def relu_slope_gradient(grad):
+    return s.zero_like(grad)
+
+
+@flat(
+    "_leaky_relu_slope(Tensor grad_output, Tensor self, Scalar negative_slope) -> Tensor",
+    node="LeakyReluBackwardBackward0",
+)
+def leaky_relu_slope(grad, x, negative_slope):
+    """The gradient of leaky_relu."""
+    return s.where(x > 0, grad, grad * negative_slope)
+
+
+@gradient(leaky_relu_slope, "self")
+def leaky_relu_slope_gradient(grad):
+    return s.zero_like(grad)
+
+
+@flat(
+    "_hardtanh_slope(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
+    node="HardtanhBackwardBackward0",
+)
+def hardtanh_slope(grad, x, min_val, max_val):
+    """The gradient of hardtanh."""
+    return hardtanh_gradient(grad, x, min_val, max_val)
+
+
+@gradient(hardtanh_slope, "self")
+def hardtanh_slope_gradient(grad):
+    return s.zero_like(grad)
+
+
+@flat("_relu6_slope(Tensor grad_output, Tensor self) -> Tensor", node="HardtanhBackwardBackward0")
+def relu6_slope(grad, x):
+    """The gradient of relu6."""
+    return relu6_gradient(grad, x)
+
+
+@gradient(relu6_slope, "self")
+def relu6_slope_gradient(grad):
+    return s.zero_like(grad)
+
+
+@flat(
+    "_shrink_slope(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor",
+    node="HardshrinkBackwardBackward0",
+)
+def shrink_slope(grad, x, lambd):
+    """The gradient of hardshrink, and of softshrink."""
+    return hardshrink_gradient(grad, x, lambd)
+
+
+@gradient(shrink_slope, "self")
+def shrink_slope_gradient(grad):
+    return s.zero_like(grad)
+
+
+@flat("_prelu_slope(Tensor grad_output, Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackwardBackward0")
+def prelu_slope(grad, x, weight):
+    """The gradient of prelu by self."""
+    return s.where(x > 0, grad, grad * weight)
+
+
+@gradient(prelu_slope, "self")
+def prelu_slope_gradient(grad):
+    return s.zero_like(grad)

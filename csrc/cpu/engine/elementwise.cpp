@@ -474,12 +474,13 @@ bool copy_repeated(const Plan& plan) {
 }
 
 // Rows of a few elements: their first elements, their second ones, ..., for as many rows as stay in cache. A run of
-// its own for each row costs more than its elements do.
+// its own for each row costs more than its elements do. Rows of dst that overlap are left alone: the last one wins.
 bool copy_short_rows(const Plan& plan) {
   constexpr int64_t kRows = 256;
   const int64_t width = plan.sizes[0];
   if (plan.ndim < 2 || width >= kFewElements || plan.sizes[1] <= width) return false;
   const Operand &dst = plan.ops[0], &src = plan.ops[1];
+  if (std::abs(dst.strides[1]) < width * std::abs(dst.strides[0])) return false;
   copy_runs(plan, 1, width, [&](int64_t run, char* const* p) {
     for (int64_t at = 0; at < run; at += kRows)
       for (int64_t i = 0; i < width; ++i)

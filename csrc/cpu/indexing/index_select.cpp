@@ -220,6 +220,19 @@ Picks flat_picks(const Tensor& indices, int64_t numel, int64_t itemsize, int64_t
   return p;
 }
 
+// Offsets into the elements of self one after the other, as offsets into its memory.
+void follow_strides(Picks& p, const Tensor& self) {
+  const int64_t size = self.itemsize();
+  for (int64_t i = 0; i < p.count; ++i) {
+    int64_t rest = p.offsets[static_cast<size_t>(i)] / size, at = 0;
+    for (int64_t d = self.dim() - 1; d >= 0; --d) {
+      at += rest % self.size(d) * self.stride(d);
+      rest /= self.size(d);
+    }
+    p.offsets[static_cast<size_t>(i)] = at * size;
+  }
+}
+
 }  // namespace
 
 void take(const Tensor& out, const Tensor& self, const Tensor& index) {
@@ -243,8 +256,9 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
   cpu::check_together("put", {self, index, source});
   if (!computes(self) || index.numel() == 0) return;
   Tensor from = cpu::dense(cpu::apart_from(source, self)), indices = cpu::dense(cpu::apart_from(index, self));
-  Tensor to = cpu::dense(self);
+  Tensor to = cpu::plain(self);
   Picks p = flat_picks(indices, self.numel(), self.itemsize(), self.itemsize(), "put");
+  if (!to.is_contiguous()) follow_strides(p, to);
   cpu::write_picks(p, to.bytes(), from.bytes(), self.dtype(), accumulate ? Merge::add : Merge::assign);
   if (!to.is(self)) backend(self.device().type).copy(self, to);
 }

@@ -31,6 +31,18 @@ void check_fits(const Tensor& self, const Tensor& mask, const char* op) {
               " doesn't match the broadcast shape ", shape);
 }
 
+// to = from where the flags are set. The other elements are not touched: they may be the same memory, in windows that
+// overlap.
+void write_where(const Tensor& to, const Tensor& from, const Tensor& flags) {
+  const auto size = static_cast<size_t>(to.itemsize());
+  const Ints operands[3] = {cpu::byte_strides(to), cpu::byte_strides(from), cpu::byte_strides(flags)};
+  cpu::Walk<3>(to.sizes(), operands).run([&](const int64_t* at, const int64_t* by, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      if (flags.bytes()[at[2] + i * by[2]])
+        std::memcpy(to.bytes() + at[0] + i * by[0], from.bytes() + at[1] + i * by[1], size);
+  });
+}
+
 void scatter_masked(const Tensor& to, const Tensor& mask, const Tensor& source) {
   Tensor flags = spread(mask, to.sizes()), from = cpu::dense(cpu::apart_from(source, to)), work = cpu::dense(to);
   int64_t n = to.numel();
@@ -39,7 +51,11 @@ void scatter_masked(const Tensor& to, const Tensor& mask, const Tensor& source) 
               "[masked_scatter] Number of elements of source < number of ones in mask: ", from.numel(), " < ",
               selection.count());
   cpu::masked_scatter(to.itemsize(), work.bytes(), flags.data<bool>(), n, selection, from.bytes());
-  if (!work.is(to)) backend(to.device().type).copy(to, work);
+  if (work.is(to)) return;
+  if (to.is_conj() || to.is_neg() || to.is_non_overlapping_and_dense())
+    backend(to.device().type).copy(to, work);
+  else
+    write_where(to, work, flags);
 }
 
 void check_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) {

@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -32,6 +33,7 @@ from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
+from tocha._dynamo.values.weak import WeakReference, referent_of
 from tocha.nn import _Module as Module
 
 if TYPE_CHECKING:
@@ -143,7 +145,7 @@ def _dict(f: Frame, real: Any, source: Source | None) -> Value:
     value.all_keys = tuple(real) if source is not None else None
     f.out.memo[id(real)] = (real, value)
     for i, (k, v) in enumerate(real.items()):
-        key = wrap(f, k, source.dict_key(i) if source and isinstance(k, tocha.Tensor) else None)
+        key = wrap(f, k, source.dict_key(i) if source and isinstance(k, (tocha.Tensor, weakref.ref)) else None)
         value.put(f, key, Lazy(f, v, source.dict_item(k) if source else None))
     if isinstance(real, collections.defaultdict) and real.default_factory is not None:
         value.factory = wrap(f, real.default_factory, source.attribute("default_factory") if source else None)
@@ -278,6 +280,12 @@ def _exception(f: Frame, real: Any, source: Source | None) -> Value:
     return ExceptionValue(type(real), args, real, source)
 
 
+def _weak_reference(f: Frame, real: Any, source: Source | None) -> Value:
+    _guard_type(f, real, source)
+    referent = wrap(f, real(), source.call(referent_of) if source is not None else None)
+    return WeakReference(referent, None, type(real), source)
+
+
 def _object(f: Frame, real: Any, source: Source | None) -> Value:
     cls = type(real)
     if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (
@@ -330,6 +338,7 @@ _MAKERS: list[tuple[Any, Any]] = [
     (slice, _slice),
     (functools.partial, _partial),
     (BaseException, _exception),
+    (weakref.ref, _weak_reference),
     (_NATIVE_CALLABLES, _native),
 ]
 _KINDS = tuple(kinds for kinds, _ in _MAKERS)  # isinstance takes tuples of tuples

@@ -95,9 +95,24 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         if isinstance(owner, BuiltinValue):
             return f.fold(function, args, kwargs)
         return owner.call_method(f, function.__name__, args, kwargs)
+    if _is_fromkeys(function):
+        return f.checked(_fromkeys, f, function.__self__, *args, **kwargs)
     if _module_of(function) in _PURE or isinstance(getattr(function, "__self__", None), type):
         return f.fold(function, args, kwargs)
     raise Unsupported("builtin", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
+
+
+def _is_fromkeys(function: Any) -> bool:
+    """dict.fromkeys, of dict itself or of a class derived from it."""
+    owner = getattr(function, "__self__", None)
+    return getattr(function, "__name__", "") == "fromkeys" and isinstance(owner, type) and issubclass(owner, dict)
+
+
+def _fromkeys(f: Frame, cls: type, keys: Value, value: Value | None = None, /) -> Value:
+    made = f.wrap_known(cls).call(f, [], {}).realize()
+    for key in keys.unpack(f):
+        made.set_item(f, key.realize(), value or Constant(None))
+    return made
 
 
 class LoggedCall(Value):

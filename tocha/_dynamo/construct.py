@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -31,6 +32,7 @@ from tocha._dynamo.values.objects import MISSING, ClassValue, ObjectValue, Super
 from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty
 from tocha._dynamo.values.symbol import symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.weak import make_reference
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -300,6 +302,7 @@ TYPES: dict[Any, Any] = {
     functools.partial: _partial,
     types.MethodType: _method,
     types.CellType: _cell,
+    weakref.ref: make_reference,
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._dynamo import (
+    attention_calls,
     builtin_calls,
     comptime,
     config,
@@ -424,6 +425,7 @@ def reset() -> None:
 
 builtin_calls.register(graph_break, is_compiling)
 _ = (
+    attention_calls,
     optimizers,
     comptime,
     decorators,

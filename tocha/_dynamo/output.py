@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MAX_STEPS = 3_000_000
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
+_INTEGERS = (tocha.uint8, tocha.int8, tocha.int16, tocha.int32, tocha.int64)
 _DETACHING = ("detach_", tocha.detach_)
 STEPS_WITHOUT_CALL = 50_000
 
@@ -65,6 +66,7 @@ class Output:
         self.promises = Promises()
         self.numbers: dict[Any, Any] = {}  # an expression of symbols -> its node
         self.float_atoms: set[Any] = set()
+        self.elements: dict[int, SymbolValue] = {}  # of inputs of one element, by their sources
         self.draws: dict[Any, Draw] = {}  # by symbol, in the program's order
         self.modules: set[tuple] = set()  # sources of modules
         self.guards = Guards(self.env)
@@ -114,9 +116,25 @@ class Output:
         node.meta["geometry"] = facts.geometry(fact)  # the program may give its fact another
         node.meta["is_state"] = isinstance(tensor, tocha.nn.Parameter | tocha.nn.Buffer) or is_buffer(source)
         value = TensorValue(node, fact, source, tensor)
+        value.written_before = fact._facts.memory.version
         self.by_fact[id(fact)] = value
         self.inputs.append(value)
         return value
+
+    def item_of_input(self, tensor: TensorValue) -> Value | None:
+        """The element of an input of no dims, an integer, as a symbol: what the program decides by it is guarded. None of
+        other tensors, and of one that has been written to."""
+        if tensor.real is None or tensor.source is None or tensor.cls is not None or not self.env.allow_scalar_outputs:
+            return None
+        fact, memory = tensor.fact, tensor.fact._facts.memory
+        if fact.dtype not in _INTEGERS or fact.ndim or fact.device.type != "cpu":
+            return None
+        if memory.version != tensor.written_before:
+            return None
+        source = tensor.source.call(tocha.Tensor.item)
+        if source.identity not in self.elements:
+            self.elements[source.identity] = self.new_number_input(tensor.real.item(), source)
+        return self.elements[source.identity]
 
     def subclass_input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
         """The graph gets a plain tensor; what the class makes of calls happens while capturing."""
@@ -183,6 +201,9 @@ class Output:
         """An int or float from outside as a symbol, if it is one in this capture."""
         if not self.policy.number_is_symbol(number, source, self.in_module(source)):
             return None
+        return self.new_number_input(number, source)
+
+    def new_number_input(self, number: Any, source: Source) -> SymbolValue:
         expr = self.env.create_unspecified_symbol(number, source)
         atom = atom_of(expr)
         assert atom is not None
@@ -385,7 +406,7 @@ class Output:
     def release(self) -> None:
         for cell in self.new_cells:  # a function that calls itself is a cycle
             cell.contents = None
-        for held in (self.memo, self.cells, self.by_fact, self.plains, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.cached, self.scopes, self.numbers, self.effects.order):  # fmt: skip
+        for held in (self.memo, self.cells, self.by_fact, self.plains, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.cached, self.scopes, self.numbers, self.elements, self.effects.order):  # fmt: skip
             held.clear()  # type: ignore[attr-defined]
         self.root = None
 

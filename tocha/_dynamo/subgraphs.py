@@ -21,6 +21,7 @@ from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.functions import FunctionValue, PartialValue, real_function
 from tocha._dynamo.values.mappings import DictValue
+from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.fx._lazy_graph_module import _LazyGraphModule
 
@@ -30,15 +31,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a tensor in a structure of Python objects."""
+    """The place of a tensor, or of a number that is a symbol, in a structure of Python objects."""
 
     index: int
 
 
-def structure_of(f: Frame, value: Value, tensors: list[TensorValue]) -> Any:
-    """A tracked structure as Python objects, with slots for its tensors."""
+Given = TensorValue | SymbolValue
+
+
+def structure_of(f: Frame, value: Value, tensors: list[Given]) -> Any:
+    """A tracked structure as Python objects, with slots for its tensors and symbols."""
     value = value.realize()
-    if isinstance(value, TensorValue):
+    if isinstance(value, TensorValue | SymbolValue):
         tensors.append(value)
         return Slot(len(tensors) - 1)
     if isinstance(value, (TupleValue, ListValue)):
@@ -95,16 +99,18 @@ class Body:
         out = f.out
         before = set(out.graph.nodes)
         changed = len(out.effects.order)
-        given: list[TensorValue] = []
+        given: list[Given] = []
         structures = [structure_of(f, a, given) for a in args]
         named = {k: structure_of(f, v, given) for k, v in (kwargs or {}).items()}
-        inner = [self.inner(f, g.fact) for g in given]
-        self.arguments = [i.node for i in inner]
+        inner = [
+            self.inner(f, g.fact) if isinstance(g, TensorValue) else g for g in given
+        ]  # symbols stay what they are
+        self.arguments = [i.node for i in inner if isinstance(i, TensorValue)]
         values = {k: tracked(f, filled(s, inner)) for k, s in named.items()}
         result = function.call(f, [tracked(f, filled(s, inner)) for s in structures], values)
         if len(out.effects.order) != changed and not once:
             raise Unsupported("mutation", "a change of an object in a function given to a transform")
-        self.returned: list[TensorValue] = []
+        self.returned: list[Given] = []
         self.structure = structure_of(f, result, self.returned)
         self.nodes = [n for n in out.graph.nodes if n not in before and n.op != "placeholder"]
         mine = set(self.nodes)
@@ -147,7 +153,12 @@ class Body:
 
 def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[Value]:
     """A node that gives a tuple of tensors, and of functions of tensors."""
-    result = facts.run(f.out.fake_mode, "call_function", target, examples, {})
+    try:
+        result = facts.run(f.out.fake_mode, "call_function", target, examples, {})
+    except Unsupported:
+        raise
+    except Exception as error:
+        f.out.raise_operator_error(f, error, "call_function", target, examples, {})
     node = f.out.graph.call_function(target, nodes)
     node.meta["stack_trace"] = f.stack_text
     f.out.calls += 1
@@ -161,7 +172,7 @@ def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[V
 # ---- what is done with captured functions
 
 
-def apply_to(f: Frame, bodies: list[Body], given: list[TensorValue], use: Callable[..., Any]) -> Value:
+def apply_to(f: Frame, bodies: list[Body], given: list[Given], use: Callable[..., Any]) -> Value:
     """The node that applies use(items, functions...) to captured functions, and what comes out of it."""
     modules, count = [b.module(b.lifted) for b in bodies], len(given)
     lifted = list(dict.fromkeys(n for b in bodies for n in b.lifted))
@@ -204,7 +215,7 @@ def _slots(value: Any, found: list[Any]) -> Any:
 
 def _inside(f: Frame, value: Value, dims: Any) -> Value:
     """A structure as functions see it that are called for one slice after another: without these dims."""
-    given: list[TensorValue] = []
+    given: list[Given] = []
     structure = structure_of(f, value, given)
     found: list[Any] = []
 
@@ -220,7 +231,9 @@ def _inside(f: Frame, value: Value, dims: Any) -> Value:
 
     add(structure, dims)
     inner = [
-        g if d is None else TensorValue(g.node, facts.run(f.out.fake_mode, "call_method", "select", (g.fact, d, 0), {}))
+        g
+        if d is None or isinstance(g, SymbolValue)
+        else TensorValue(g.node, facts.run(f.out.fake_mode, "call_method", "select", (g.fact, d, 0), {}))
         for g, d in zip(given, found)
     ]
     return tracked(f, filled(structure, inner))
@@ -236,7 +249,7 @@ class TransformValue(Value):
         return type(_argument)
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        given: list[TensorValue] = []
+        given: list[Given] = []
         structures = tuple(structure_of(f, a, given) for a in args)
         named = {k: structure_of(f, v, given) for k, v in kwargs.items()}
         inner, inner_named = args, kwargs
@@ -261,7 +274,7 @@ class CalledLater(Value):
         return type(_argument)
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        given: list[TensorValue] = []
+        given: list[Given] = []
         at = tuple(structure_of(f, a, given) for a in args)
         options = {k: v.constant() for k, v in kwargs.items()}
         shown: dict[str, Any] = {}
@@ -328,7 +341,7 @@ LATE["tocha._functorch.jacobians", "jacfwd_impl"] = _made_before(
 
 def _jvp(real: Callable) -> Callable:
     def jvp(f: Frame, func: Value, primals: Value, tangents: Value, **kwargs: Value) -> Value:
-        given: list[TensorValue] = []
+        given: list[Given] = []
         at, along = structure_of(f, primals, given), structure_of(f, tangents, given)
         options = {k: v.constant() for k, v in kwargs.items()}
         body = Body(f, func.realize(), primals.realize().unpack(f), once=True)
@@ -343,7 +356,7 @@ def _at_primals(real: Callable) -> Callable:
     """vjp, linearize: the value of a function at its arguments, and a function."""
 
     def transform(f: Frame, func: Value, *primals: Value, **kwargs: Value) -> Value:
-        given: list[TensorValue] = []
+        given: list[Given] = []
         at = tuple(structure_of(f, p, given) for p in primals)
         options = {k: v.constant() for k, v in kwargs.items()}
         body = Body(f, func.realize(), list(primals), once=True)
@@ -357,7 +370,7 @@ def _cond(real: Callable) -> Callable:
         pred, args = pred.realize(), operands.realize().unpack(f) if operands is not None else []
         if not isinstance(pred, TensorValue):
             return (true_fn if pred.truth(f) else false_fn).realize().call(f, args, {})
-        given = [pred]
+        given: list[Given] = [pred]
         at = tuple(structure_of(f, a, given) for a in args)
         bodies = [Body(f, branch.realize(), args) for branch in (true_fn, false_fn)]
         return apply_to(f, bodies, given, lambda items, yes, no: real(items[0], yes, no, filled(at, items)))
@@ -377,7 +390,7 @@ def _while_loop(real: Callable) -> Callable:
 
 def _map(real: Callable) -> Callable:
     def map_(f: Frame, function: Value, xs: Value, *args: Value) -> Value:
-        given: list[TensorValue] = []
+        given: list[Given] = []
         at, rest = structure_of(f, xs, given), tuple(structure_of(f, a, given) for a in args)
         body = Body(f, function.realize(), [_inside(f, xs, 0), *args])
         return apply_to(f, [body], given, lambda items, fn: real(fn, filled(at, items), *filled(rest, items)))
@@ -388,7 +401,7 @@ def _map(real: Callable) -> Callable:
 def _scan(real: Callable) -> Callable:
     def scan(f: Frame, combine_fn: Value, init: Value, xs: Value, **kwargs: Value) -> Value:
         options = {k: v.constant() for k, v in kwargs.items()}
-        given: list[TensorValue] = []
+        given: list[Given] = []
         start, at = structure_of(f, init, given), structure_of(f, xs, given)
         body = Body(f, combine_fn.realize(), [init, _inside(f, xs, options.get("dim", 0))])
         return apply_to(
@@ -402,7 +415,7 @@ def _associative_scan(real: Callable) -> Callable:
     def scan(f: Frame, combine_fn: Value, xs: Value, dim: Value, *args: Value, **kwargs: Value) -> Value:
         options = {"dim": dim.constant()} | dict(zip(("reverse", "combine_mode"), (a.constant() for a in args)))
         options |= {k: v.constant() for k, v in kwargs.items()}
-        given: list[TensorValue] = []
+        given: list[Given] = []
         at = structure_of(f, xs, given)
         inner = _inside(f, xs, options["dim"])
         body = Body(f, combine_fn.realize(), [inner, inner])
@@ -421,7 +434,7 @@ def _option(f: Frame, value: Value) -> Any:
 def _checkpoint(real: Callable) -> Callable:
     def checkpoint(f: Frame, function: Value, *args: Value, **kwargs: Value) -> Value:
         options = {k: _option(f, kwargs.pop(k).realize()) for k in _CHECKPOINTS if k in kwargs}
-        given: list[TensorValue] = []
+        given: list[Given] = []
         at = tuple(structure_of(f, a, given) for a in args)
         named = {k: structure_of(f, v, given) for k, v in kwargs.items()}
         body = Body(f, function.realize(), list(args), once=True, kwargs=kwargs)

@@ -33,7 +33,7 @@ from tocha.fx.experimental.proxy_tensor import (
 from tocha.ir.layout import dense_order
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic, SymInt
-from tocha.ir.symbolic import Atom, atom_of
+from tocha.ir.symbolic import Atom, atom_of, free_symbols, of_atom
 from tocha.nn import Module
 from tocha.operators.facts import Facts
 from tocha.utils import _pytree as pytree
@@ -386,7 +386,26 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             for atom, (_, d) in symbol_places([o]).items():
                 if atom not in known:  # the graph itself found it, and what makes the view asks for it
                     place_of(raws, o.shape[d])
+            for number in numbers_of_views(t.node_of(o)):
+                if atom_of(number.expr) not in known | symbol_places(raws):
+                    raws.append(number)
     return found
+
+
+def numbers_of_views(node: Node) -> list[SymInt]:
+    """The symbols that come from data among what a view, and those it is a view of, were made with."""
+    found: dict[Atom, SymInt] = {}
+    root = root_of(node)
+    while node is not root and node.op == "call_function":
+        given = pytree.tree_leaves((node.args, node.kwargs))
+        numbers = [n.meta["val"] for n in given if isinstance(n, Node) and isinstance(n.meta.get("val"), SymInt)]
+        for number in numbers:
+            atoms = [a for a in free_symbols(number.expr) if number.env.is_unbacked_symint(a)]
+            found.update((a, SymInt(of_atom(a), number.env)) for a in atoms)
+        if not node.args or not isinstance(node.args[0], Node):
+            break
+        node = node.args[0]
+    return list(found.values())
 
 
 def symbol_places(values: Sequence[Any]) -> dict[Atom, tuple[int, int | None]]:

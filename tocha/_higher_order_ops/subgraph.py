@@ -55,6 +55,9 @@ class LiftedNumbers(SymbolicNodes):
         except RuntimeError:
             return self.tracer.lift(sym_types.wrap(s.of_atom(atom), env))
 
+    def _float_symbol(self, e: sym_types.FloatExpr, env: Any) -> Proxy:
+        return self.tracer.lift(sym_types.wrap(e, env))
+
 
 class SubgraphTracer(PythonKeyTracer):
     """Writes one subgraph down."""

@@ -19,6 +19,7 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Loop, NotLowered, Program, Source, plain, verify
+from tocha.ir.shape_env import GuardOnDataDependentSymNode
 from tocha.ir.sym_types import FloatExpr, Symbolic, settled
 from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
@@ -359,4 +360,7 @@ def flat(function: Any) -> Any:
 def lower_graph(module: fx.GraphModule, compile_piece: Callable[[fx.GraphModule], Callable] | None = None) -> Program:
     """The program of a functional graph whose nodes know their values (meta["val"]). `compile_piece`: what makes programs of the
     functions that operators are given; without it they stay graphs."""
-    return GraphLowering(module, compile_piece or (lambda piece: piece)).program()
+    try:
+        return GraphLowering(module, compile_piece or (lambda piece: piece)).program()
+    except GuardOnDataDependentSymNode as asked:
+        raise NotLowered(f"it asks for numbers that come from data: {str(asked).partition(' (unhinted')[0]}") from asked

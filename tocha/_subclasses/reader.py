@@ -11,7 +11,7 @@ from typing import Any
 from tocha import _C
 from tocha._library import dispatch, plans
 from tocha._ops import ops
-from tocha._subclasses import history
+from tocha._subclasses import data_sizes, history
 from tocha._subclasses.convert import dtype_facts, native_device, native_dtype, plain_number
 from tocha._subclasses.errors import DynamicOutputShapeException
 from tocha._subclasses.fake import FakeTensor, new
@@ -20,6 +20,7 @@ from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
 from tocha.ir.layout import MemoryFormat
 from tocha.ir.promotion import number_dtype
+from tocha.ir.shape_env import GuardOnDataDependentSymNode
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter
 from tocha.operators.overloads import table
@@ -105,7 +106,25 @@ class FakeInterpreter(Interpreter):
         asked = dispatch.modes.stack or (self.wrapped and self.meets_wrapper(arguments))
         if asked and is_seen_whole(o) and not _C._dispatch_disabled():
             return self.shown_to_modes(o, arguments, inplace)
-        return super().call(o, arguments, inplace)
+        try:
+            return super().call(o, arguments, inplace)
+        except GuardOnDataDependentSymNode as asked:
+            env = self.mode.shape_env
+            if inplace or env is None or env.trying:
+                raise
+            return self.without_values(asked, o, arguments)
+
+    def without_values(self, asked: GuardOnDataDependentSymNode, o: Operator, arguments: dict[str, Any]) -> Any:
+        """The call, of which something rests on numbers that come from data."""
+        try:
+            return data_sizes.answered(
+                self.mode.shape_env, asked, lambda: super(FakeInterpreter, self).call(o, arguments)
+            )
+        except GuardOnDataDependentSymNode:
+            found = data_sizes.loose_view(self.mode, o, arguments)
+            if found is None:
+                raise
+            return found
 
     def meets_wrapper(self, arguments: dict[str, Any]) -> bool:
         return False

@@ -66,6 +66,16 @@ class Assumptions:
         self._bounds: dict[Any, Range] = {}
         self._known: dict[Relation, bool | None] = {}
 
+    def copy(self) -> Assumptions:
+        made = Assumptions()
+        made.ranges, made.replacements, made.multiples = (
+            dict(self.ranges),
+            dict(self.replacements),
+            dict(self.multiples),
+        )
+        made.nonnegative, made.nonzero, made.true = list(self.nonnegative), set(self.nonzero), set(self.true)
+        return made
+
     # -- learning
 
     def forget_derived(self) -> None:

@@ -140,6 +140,7 @@ class ShapeEnv:
         self.frozen = False
         self._by_value: dict[int, Expr] = {}
         self._suppressed = 0
+        self.trying = False  # an answer is tried out: no other question is answered that way meanwhile
         self._counts: dict[str, int] = {}
 
     # -- symbols
@@ -329,6 +330,8 @@ class ShapeEnv:
             promised = self._size_oblivious(r)
             if promised is not None:
                 return promised
+            if self.trying and r.kind in ("eq", "ne"):
+                return bool(r.kind == "ne")
             raise GuardOnDataDependentSymNode(r, self._data_dependent(r))
         self._guard(r if answer else s.negate(r))
         return bool(answer)
@@ -408,6 +411,27 @@ class ShapeEnv:
             yield
         finally:
             self._suppressed -= 1
+
+    @contextlib.contextmanager
+    def supposing(self, r: Any) -> Iterator[None]:
+        """r is taken to hold meanwhile."""
+        before, self.known = self.known, self.known.copy()
+        self.known.learn(r)
+        try:
+            yield
+        finally:
+            self.known = before
+
+    @contextlib.contextmanager
+    def trial(self, r: Any) -> Iterator[None]:
+        """What would happen if r held, and numbers that come from data were unequal to others else: nothing of it is kept."""
+        promised = {k: list(v) for k, v in self.deferred_runtime_asserts.items()}
+        self.trying = True
+        try:
+            with self.supposing(r), self.suppress_guards(), self.ignore_fresh_unbacked_symbols():
+                yield
+        finally:
+            self.trying, self.deferred_runtime_asserts = False, promised
 
     @contextlib.contextmanager
     def ignore_fresh_unbacked_symbols(self) -> Iterator[None]:

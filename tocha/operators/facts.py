@@ -15,6 +15,7 @@ from tocha.ir import layout
 from tocha.ir.devices import CPU, Device
 from tocha.ir.dtypes import DType
 from tocha.ir.layout import MemoryFormat
+from tocha.ir.shape_env import GuardOnDataDependentSymNode
 from tocha.ir.sym_types import Symbolic, SymBool, SymFloat, SymInt
 
 _numbers = itertools.count()
@@ -122,10 +123,14 @@ class Facts:
         return self.offset
 
     def is_contiguous(self, format: MemoryFormat | None = None) -> bool:
-        if format is not None and format.rank is not None:
-            return layout.is_contiguous(self.sizes, self.steps, format)
-        if self._contiguous is None:
-            self._contiguous = layout.is_contiguous(self.sizes, self.steps)
+        """Not so where that depends on sizes that come from data."""
+        try:
+            if format is not None and format.rank is not None:
+                return layout.is_contiguous(self.sizes, self.steps, format)
+            if self._contiguous is None:
+                self._contiguous = layout.is_contiguous(self.sizes, self.steps)
+        except GuardOnDataDependentSymNode:
+            return False
         return self._contiguous
 
     def is_complex(self) -> bool:

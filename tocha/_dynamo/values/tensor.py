@@ -39,6 +39,7 @@ class TensorValue(Value):
         self.real = real  # of an input
         self.cls: type | None = None  # where it is a subclass of Tensor that overrides the library's functions
         self.input_source: Any = None  # of an input of such a class: the plain tensor that the graph gets
+        self.written_before = 0  # of an input: how often its memory had been written to when it was met
         self.written: dict[str, Value] = {}  # attributes that were set
 
     def __repr__(self) -> str:
@@ -194,6 +195,10 @@ class TensorValue(Value):
             from tocha._dynamo import arrays
 
             return arrays.of_tensor(f, self)
+        if name == "item" and not args and not kwargs:
+            number = f.out.item_of_input(self)
+            if number is not None:
+                return number
         if name == "tolist" and not args and not kwargs and f.out.env.allow_scalar_outputs:
             return self._elements(f)
         if name == "requires_grad_":

@@ -21,7 +21,7 @@ _RELATIONS: dict[str, Callable] = {"eq": operator.eq, "ne": operator.ne, "ge": o
 _COMPARISONS: dict[str, Callable] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_ARITHMETIC = (operator.add, operator.mul, operator.pow, operator.floordiv)
+_ARITHMETIC = (operator.add, operator.mul, operator.pow, operator.floordiv, sym_types.sym_max, sym_types.sym_min)
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg")
 
 
@@ -132,6 +132,8 @@ class SymbolicNodes:
         raise RuntimeError(f"[make_fx] no tensor of the graph has the size {atom.name}")
 
     def _float(self, e: FloatExpr, env: Any) -> Proxy:
+        if e.name == "symbol":
+            return self._float_symbol(e, env)
         args = [self._expression(a, env) for a in e.args]
         if e.name == "float":
             return self._call(sym_types.sym_float, *args)
@@ -139,6 +141,9 @@ class SymbolicNodes:
             return self._call(getattr(operator, e.name), *args)
         extrema = {"max": sym_types.sym_max, "min": sym_types.sym_min}
         return self._call(extrema.get(e.name) or sym_types.sym_function(e.name), *args)
+
+    def _float_symbol(self, e: FloatExpr, env: Any) -> Proxy:
+        raise RuntimeError(f"[make_fx] no input of the graph is the number {e.args[0].name}")
 
     def _relation(self, r: s.Relation, env: Any) -> Proxy:
         if r.kind in ("and", "or"):

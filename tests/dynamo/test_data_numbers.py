@@ -1,0 +1,192 @@
+"""Numbers that come from the elements of tensors, as sizes, bounds and places, in one graph and through gradients."""
+
+import pytest
+from comparing import same
+
+import tocha
+from tocha._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from tocha.nn import functional as F
+from tocha.testing import assert_close
+
+BACKENDS = ["eager", "aot_eager", "inductor"]
+X = tocha.arange(12.0).reshape(6, 2)
+# A number as a tensor, lengths that sum to six, a mask: three times.
+DATA = [
+    (3, [1, 2, 3], [1, 0, 1, 1, 0, 1]),
+    (4, [3, 2, 1], [0, 1, 0, 0, 1, 0]),
+    (2, [0, 5, 1], [1, 1, 1, 1, 1, 1]),
+]
+
+
+def given(n, lengths, mask):
+    return tocha.tensor([n]), tocha.tensor(lengths), tocha.tensor(mask, dtype=tocha.bool)
+
+
+def parts(x, n, lengths, mask):
+    return [t * 2 for t in x.split(lengths.tolist())]
+
+
+def sums_of_parts(x, n, lengths, mask):
+    return tocha.stack([t.sum(0) for t in tocha.split(x, lengths.tolist())])
+
+
+def parts_of_columns(x, n, lengths, mask):
+    return [t.sum() for t in x.t().split(lengths.tolist(), 1)]
+
+
+def joined_parts(x, n, lengths, mask):
+    return tocha.cat([t * i for i, t in enumerate(x.split(lengths.tolist()))])
+
+
+def padded_parts(x, n, lengths, mask):
+    return tocha.nn.utils.rnn.pad_sequence(list(x.split(lengths.tolist())), batch_first=True)
+
+
+def products_of_parts(x, n, lengths, mask):
+    return [(t @ tocha.ones(2, 3)).softmax(-1) for t in x.split(lengths.tolist())]
+
+
+def runs(x, n, lengths, mask):
+    out, start = [], 0
+    for k in lengths.tolist():
+        out.append(x[start : start + k].sum(0))
+        start += k
+    return tocha.stack(out)
+
+
+def heads_and_tails(x, n, lengths, mask):
+    k = n.item()
+    return x[:k] * 2, x[k:].sum(0), tocha.cat([x[k:], x[:k]])
+
+
+def views_handed_out(x, n, lengths, mask):
+    a, b, _ = lengths.tolist()
+    return x[a:b], x[n.item()], x.narrow(0, 1, b), tocha.tensor_split(x, [a])
+
+
+def new_tensors(x, n, lengths, mask):
+    k = n.item()
+    grid = tocha.ones(k, 4).view(k, 2, 2).transpose(1, 2).reshape(k, 4)
+    return tocha.arange(k)[None, :] < lengths[:, None], tocha.eye(k), grid + x.new_zeros(k, 1), x[0].expand(k, 2)
+
+
+def equal_sizes(x, n, lengths, mask):
+    k = n.item()
+    return tocha.ones(k) * tocha.arange(k), tocha.ones(k, 2) @ tocha.ones(2, k), x.roll(k, 0), x[:, 0].topk(k).values
+
+
+def written_parts(x, n, lengths, mask):
+    k, x = n.item(), x.clone()
+    x[:k] = 0
+    x[k:] += 1
+    return x
+
+
+def chosen_rows(x, n, lengths, mask):
+    rows = x[mask]
+    back = tocha.zeros_like(x).index_add(0, mask.nonzero().squeeze(1), rows)
+    return rows.mean(0), F.layer_norm(rows, (2,)), tocha.cat([rows, x[~mask]]), back
+
+
+PROGRAMS = [
+    parts, sums_of_parts, parts_of_columns, joined_parts, padded_parts, products_of_parts, runs, heads_and_tails,
+    views_handed_out, new_tensors, equal_sizes, written_parts, chosen_rows,
+]  # fmt: skip
+
+
+def leaves(values):
+    return tocha.utils._pytree.tree_leaves(values)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_in_one_graph(program, backend):
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(program, backend=counter, fullgraph=True)
+    for data in DATA:
+        assert_close(compiled(X, *given(*data)), program(X, *given(*data)))
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_gradients(program, backend):
+    compiled = tocha.compile(program, backend=backend, fullgraph=True)
+
+    def gradient(call, data):
+        x = X.clone().requires_grad_()
+        out = [t for t in leaves(call(x, *given(*data))) if t.requires_grad]
+        return tocha.autograd.grad(sum((t * t).sum() for t in out), x) if out else ()
+
+    for data in DATA[:2]:
+        assert_close(gradient(compiled, data), gradient(program, data))
+
+
+def test_what_a_size_must_be_is_still_checked():
+    compiled = tocha.compile(parts, backend="eager", fullgraph=True)
+    compiled(X, *given(*DATA[0]))
+    with pytest.raises(RuntimeError, match="sum exactly to 6"):
+        compiled(X, *given(1, [1, 1, 1], DATA[0][2]))
+    with pytest.raises(RuntimeError, match="non-negative"):
+        compiled(X, *given(1, [-1, 4, 3], DATA[0][2]))
+
+
+# ---- an integer that is an input
+
+
+def branch(x, n):
+    return x + 1 if n.item() > 2 else x - 1
+
+
+def loop(x, n):
+    for i in range(int(n)):
+        x = x * i + 1
+    return x
+
+
+def head(x, n):
+    return x[: n.item()] * 2
+
+
+def added(x, n):
+    return x + n.item()
+
+
+@pytest.mark.parametrize(
+    ("program", "graphs"), [(branch, [1, 1, 2]), (loop, [1, 2, 3]), (head, [1, 1, 1]), (added, [1, 1, 1])]
+)
+def test_decisions_by_an_integer_are_guarded(program, graphs):
+    counter = CompileCounter()
+    compiled = tocha.compile(program, backend=counter, fullgraph=True)
+    seen = []
+    for n in (3, 5, 2):
+        assert same(compiled(X, tocha.tensor(n)), program(X, tocha.tensor(n)))
+        seen.append(counter.frame_count)
+    assert seen == graphs
+
+
+def test_a_buffer_that_counts_calls():
+    class Warm(tocha.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", tocha.tensor(0))
+
+        def forward(self, x):
+            k = self.calls.item()
+            self.calls += 1
+            return x * k if k < 2 else x
+
+    compiled, plain = tocha.compile(Warm(), backend="eager", fullgraph=True), Warm()
+    for _ in range(5):
+        assert same(compiled(X), plain(X))
+    assert compiled.calls.item() == 5
+
+
+def test_an_element_that_was_written_is_not_the_inputs():
+    def f(x, n):
+        n.add_(1)
+        return x[: n.item()]
+
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    for n in (3, 4):
+        assert same(compiled(X, tocha.tensor(n)), f(X, tocha.tensor(n)))

@@ -1,0 +1,133 @@
+"""What operators ask of numbers that come from data, answered without their values.
+
+An operator that would refuse one of the answers is taken to get the other: that it does is its own check when the program
+runs. Numbers are taken to be in general position else: unequal where nothing makes them equal. Where neither decides, the
+sizes and offsets of some views are new symbols.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from tocha._subclasses.errors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from tocha.ir import symbolic as s
+from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
+from tocha.ir.sym_types import SymInt, expression
+from tocha.operators.facts import Facts
+from tocha.operators.interpreter import DataDependent
+from tocha.operators.record import Operator
+from tocha.operators.rules import wrap_dim
+
+QUESTIONS = 64  # of one call of an operator
+_NOT_REFUSED = (
+    GuardOnDataDependentSymNode,
+    DataDependent,
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+
+
+def answered(env: ShapeEnv, asked: GuardOnDataDependentSymNode, call: Callable[[], Any]) -> Any:
+    """The result of a call that asked something of numbers that come from data; raises where that stays open."""
+    with contextlib.ExitStack() as taken:
+        for _ in range(QUESTIONS):
+            r = asked.cond
+            if env.trying or not isinstance(r, s.Relation):
+                raise asked
+            if _refuses(env, call, r):
+                _promise(env, s.negate(r))
+            elif _refuses(env, call, s.negate(r)):
+                _promise(env, r)
+            elif r.kind in ("eq", "ne"):
+                taken.enter_context(env.supposing(r if r.kind == "ne" else s.negate(r)))
+            else:
+                raise asked
+            try:
+                return call()
+            except GuardOnDataDependentSymNode as again:
+                asked = again
+    raise asked
+
+
+def _refuses(env: ShapeEnv, call: Callable[[], Any], r: s.Relation) -> bool:
+    with env.trial(r):
+        try:
+            call()
+        except _NOT_REFUSED:
+            return False
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            return True
+    return False
+
+
+def _promise(env: ShapeEnv, r: Any) -> None:
+    env.expect(r)
+    for atom in s.free_symbols(r):
+        if env.is_unbacked_symint(atom) and env.known.bounds(s.of_atom(atom))[0] >= 0:
+            env.mark_size_like(atom)
+
+
+# ---- views of which not all is known
+
+
+def new_number(mode: Any, key: tuple, high: Any = None) -> Any:
+    """A number that nothing is known of: the same one where the same is asked again. With `high`, a size up to it."""
+    env = mode.shape_env
+    known = mode.unknown_sizes.get(key)
+    if known is None:
+        known = mode.unknown_sizes[key] = env.create_unbacked_symint(size_like=True)
+        if isinstance(high, int):
+            env.constrain_range(s.atom_of(known.expr), 0, high)
+    return known
+
+
+def _key(*parts: Any) -> tuple:
+    return tuple(expression(p) if isinstance(p, SymInt) else p for p in parts)
+
+
+def some_slice(mode: Any, self: Facts, dim: int, start: Any, end: Any, step: Any) -> Facts:
+    """self[start:end:step], where nobody knows which end of the dim the numbers are counted from."""
+    at = wrap_dim(dim, self.ndim)
+    sizes, steps, n = list(self.sizes), list(self.steps), self.sizes[at]
+    sizes[at] = new_number(mode, ("slice", *_key(n, start, end, step)), n)
+    offset = self.offset
+    if isinstance(start, int) and start >= 0 and isinstance(n, int):
+        offset = offset + min(start, n) * steps[at]
+    elif start is not None:
+        offset = offset + new_number(mode, ("start", *_key(n, start)), n) * steps[at]
+    steps[at] = steps[at] * step
+    return self.with_geometry(sizes, steps, offset)
+
+
+def some_select(mode: Any, self: Facts, dim: int, index: Any) -> Facts:
+    at = wrap_dim(dim, self.ndim)
+    sizes, steps, n = list(self.sizes), list(self.steps), self.sizes[at]
+    offset = self.offset + new_number(mode, ("index", *_key(n, index)), n) * steps[at]
+    del sizes[at], steps[at]
+    return self.with_geometry(sizes, steps, offset)
+
+
+def some_narrow(mode: Any, self: Facts, dim: int, start: Any, length: Any) -> Facts:
+    at = wrap_dim(dim, self.ndim)
+    sizes, n = list(self.sizes), self.sizes[at]
+    sizes[at] = length
+    offset = self.offset + new_number(mode, ("start", *_key(n, start)), n) * self.steps[at]
+    return self.with_geometry(sizes, list(self.steps), offset)
+
+
+LOOSE: dict[str, Callable[..., Facts]] = {"slice": some_slice, "select": some_select, "narrow": some_narrow}
+
+
+def loose_view(mode: Any, o: Operator, arguments: dict[str, Any]) -> Facts | None:
+    """The view with new symbols in it; None of other operators."""
+    rule = LOOSE.get(o.name)
+    return rule(mode, *arguments.values()) if rule is not None else None

@@ -536,3 +536,24 @@ def test_layouts_beside_conjugates() -> None:
         return (x + x.adjoint().expand(5, 3, -1, 33)).stride(), scattered.stride(), scattered.is_neg()
 
     same(program)
+
+
+@pytest.mark.parametrize("exponent", [2, 3, 0.5, -1, -2, 1, 0, 2 + 0j])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64"])
+def test_powers_in_double_precision_of_one_number(exponent: complex, dtype: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1.3, 0.7, 2.9], dtype=m.float64)
+        x = (m.complex(x * 0, x) if dtype.startswith("complex") else x).to(getattr(m, dtype))
+        return m.float_power(x, exponent).tolist()
+
+    same(program)
+
+
+@pytest.mark.parametrize("exponent", [0j, 1 + 0j, 2 + 0j, 3 + 0j, 0.5 + 0j, -1 + 0j, -0.5 + 0j, -2 + 0j])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_exponents_that_are_real(exponent: complex, dtype: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1.3, 0.7, 2.9], dtype=m.float64)
+        return (m.complex(x * 0, x).to(getattr(m, dtype)) ** exponent).tolist()
+
+    same(program)

@@ -115,6 +115,21 @@ def test_float_power_refuses_what_it_would_write_over(write, dtype, recorded):
         assert x.tolist() == list(range(1, 9))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64"])
+@pytest.mark.parametrize("base", [2, 2j])
+def test_float_power_writes_double_precision_only(base, dtype):
+    said = []
+    for m in LIBRARIES:
+        out = m.zeros(3, dtype=getattr(m, dtype))
+        try:
+            m.float_power(m.full((3,), base), m.ones(3), out=out)
+        except RuntimeError as e:
+            said.append(str(e).removeprefix("[float_power] "))
+        else:
+            said.append(out.tolist())
+    assert said[0] == said[1]
+
+
 # v is written to the second element of the first of five windows, w to all of it.
 AT_PLACES = {
     "scatter_": lambda m, y, v, w: y.scatter_(1, m.tensor([[1]]), v),

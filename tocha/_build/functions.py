@@ -393,7 +393,7 @@ class Family(TakenOver):
         check = (o.types or {}).get(which)
         if check is None:
             return []
-        parameters_of = {a.name: a.type for a in o.schema.arguments}
+        parameters_of = {"out0": "Tensor", **{a.name: a.type for a in o.schema.arguments}}
         t = Translator(check, {n: parameters_of[n] for n in check.__code__.co_varnames[: check.__code__.co_argcount]}, "none", self.use_rule)
         signature = t.signature()
         body = t.body()
@@ -500,7 +500,7 @@ class Family(TakenOver):
         n = len(o.schema.returns)
         if "out" in o.variants:
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
-            self.lines += (self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")) + self.out_sharing(o)
+            self.lines += (self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")) + self.out_sharing(o) + self.checks(o, "check_out")
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"

@@ -445,7 +445,7 @@ def pow(self, exponent):
         if p.is_integral() and p.to_int() < 0 and is_integral(result):
             raise RuntimeError(f"[pow] Integers to negative integer powers are not allowed: exponent {p} for {result}")
         # Small exponents are products and roots, which are quicker and exact.
-        if result == self.dtype and not p.is_complex():
+        if result == self.dtype:
             if p == 0:
                 return op.fill(self, 1)
             if p == 1:
@@ -489,10 +489,18 @@ def check_float_power(self, exponent):
         )
 
 
+def check_float_power_out(out0, self, exponent):
+    wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
+    if out0.dtype != wide:
+        raise RuntimeError(
+            f"[float_power] the output given to float_power has dtype {out0.dtype} but the operation's result requires dtype {wide}"
+        )
+
+
 @composite(
     "float_power(Operand self, Operand exponent) -> Tensor",
     node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
-    types={"check_inplace": check_float_power},
+    types={"check_inplace": check_float_power, "check_out": check_float_power_out},
     variants=BINARY,
     aten=(
         "float_power_.Tensor",
@@ -507,7 +515,7 @@ def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
     wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
     raised = exponent.contiguous() if is_number(self) else exponent
-    return op.pow(self.to(wide), raised.to(wide))
+    return op.pow(self.to(wide), raised if is_number(exponent) else raised.to(wide))
 
 
 @composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY, tags=frozenset({"pointwise"}))

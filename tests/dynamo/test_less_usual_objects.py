@@ -14,6 +14,22 @@ from tocha.nn import functional as F
 from tocha.nn.attention import SDPBackend, _cur_sdpa_kernel_backends, sdpa_kernel
 
 
+class Kept:
+    @property
+    def value(self):
+        return self._value
+
+    @value.setter
+    def value(self, new):
+        self._value = new * 2
+
+    @value.deleter
+    def value(self):
+        del self._value
+
+    fixed = property(lambda self: 1)
+
+
 class AttributeDict(dict):
     __getattr__ = dict.__getitem__
     __setattr__ = dict.__setitem__
@@ -59,6 +75,18 @@ def attributes_are_items(x):
     d.gone = 1
     del d.gone
     return d.y + d["y"], list(d)
+
+
+def deleted_properties(x):
+    kept = Kept()
+    kept.value = 3
+    y = x * kept.value
+    del kept.value
+    try:
+        del kept.fixed
+    except AttributeError as e:
+        said = str(e)
+    return y, hasattr(kept, "value"), said
 
 
 def tuples_of_a_class(x):
@@ -112,7 +140,7 @@ def attention_by_a_backend(x):
 @pytest.mark.parametrize(
     "program",
     [
-        attributes_are_items, tuples_of_a_class, numbers_of_a_class, members_of_an_enum, a_proxy_of_a_dict,
+        attributes_are_items, deleted_properties, tuples_of_a_class, numbers_of_a_class, members_of_an_enum, a_proxy_of_a_dict,
         a_named_tuple_made_inside, divided_objects, no_history, context_variables, attention_by_a_backend,
     ],
     ids=lambda p: p.__name__,

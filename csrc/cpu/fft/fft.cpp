@@ -371,7 +371,8 @@ Ints wrapped(IntsView dim, const Tensor& t) {
 // t, without bits that say to read it negated.
 Tensor plain(const Tensor& t) { return t.is_neg() ? dense(t) : t; }
 
-// Real lines of even length are read as pairs: where all points are one number, a step of 0 would mean that there is no second.
+// Real lines of even length are read as pairs: where all points are one number, a step of 0 would mean that there is no
+// second.
 Tensor in_steps(const Tensor& t, int64_t dim) {
   return t.dim() && t.stride(dim) == 0 && t.size(dim) > 1 ? dense(t) : t;
 }

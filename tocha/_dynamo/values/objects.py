@@ -198,10 +198,19 @@ class ObjectValue(Value):
         if is_other_native(custom, "__delattr__"):
             BuiltinValue(custom).call(f, [self, Constant(name)], {})
             return
+        found = find_in_class(self.cls, name)[0]
+        if isinstance(found, property):
+            self._delete_property(f, found, name)
+            return
         if self.own(f, name) is None and self.slot(f, name) is None:
             f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         f.out.effects.add(self)
         self.written[name] = None
+
+    def _delete_property(self, f: Frame, found: property, name: str) -> None:
+        if found.fdel is None:
+            f.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no deleter")
+        f.wrap(found.fdel, None).call(f, [self], {})
 
     # ---- calls and the rest
 

@@ -198,6 +198,16 @@ def test_conjugate_views_and_layouts():
     near(F.fftn(t.t(), dim=(0,)), transform(x.T, axis=0))
 
 
+@pytest.mark.parametrize("n", [2, 4, 5, 6, 64, 30000])
+def test_one_number_for_all_points(n):
+    wide = tocha.tensor([[2.0], [3.0]]).expand(2, n)
+    for transform in (F.rfft, F.fft, F.hfft):
+        tocha.testing.assert_close(transform(wide), transform(wide.contiguous()))
+    z = tocha.ones(n // 2 + 1, dtype=tocha.complex64, requires_grad=True)
+    (gradient,) = tocha.autograd.grad(F.irfft(z, n=n).sum(), z)
+    assert gradient[0] == 1 and gradient[1:].abs().max() < 1e-5
+
+
 def test_integers_and_bool_become_the_default_float():
     assert F.fft(tocha.arange(4)).dtype == tocha.complex64
     assert F.rfft(tocha.tensor([True, False])).dtype == tocha.complex64

@@ -81,8 +81,13 @@ def products(x):
     return associative_scan(lambda a, b: a * b, W, 0, combine_mode="generic")
 
 
+def pulled_back_in_rows(x):
+    _, pull = func.vjp(lambda a: a.sin() * 2, x)
+    return func.vmap(lambda row: pull(row)[0])(W)
+
+
 TRANSFORMS = [
-    gradient, gradient_of_gradient, value_with_more, rows, other_dims, per_sample, jacobians, along,
+    gradient, gradient_of_gradient, value_with_more, rows, other_dims, per_sample, jacobians, along, pulled_back_in_rows,
 ]  # fmt: skip
 CONTROL = [branches, branch_of_a_bool, loop, mapped, scanned, products]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextvars
 import enum
 import functools
 import types
@@ -26,13 +27,14 @@ from tocha._dynamo.values.containers import (
     SliceValue,
     TupleValue,
 )
+from tocha._dynamo.values.context_variables import ContextVariable
 from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import BuiltinValue, MethodValue, PartialValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of
-from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
+from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty, is_tuple_class
 from tocha._dynamo.values.weak import WeakReference, referent_of
 from tocha.nn import _Module as Module
 
@@ -122,7 +124,7 @@ def _sequence(f: Frame, real: Any, source: Source | None) -> Value:
         return TupleValue(items, source)
     if isinstance(real, tocha.Size):
         return SizeValue(items, source)
-    if isinstance(real, tuple) and (hasattr(real, "_fields") or type(real).__module__.endswith("return_types")):
+    if is_tuple_class(type(real)) and not getattr(real, "__dict__", None):
         return NamedTupleValue(type(real), items, source)
     raise Unsupported("value", f"an object of type {type(real).__name__}, a subclass of {'list' if isinstance(real, list) else 'tuple'}")  # fmt: skip
 
@@ -286,6 +288,11 @@ def _weak_reference(f: Frame, real: Any, source: Source | None) -> Value:
     return WeakReference(referent, None, type(real), source)
 
 
+def _context_variable(f: Frame, real: Any, source: Source | None) -> Value:
+    _same(f, real, source)
+    return ContextVariable(real, Source("object", real, None, real.name))
+
+
 def _object(f: Frame, real: Any, source: Source | None) -> Value:
     cls = type(real)
     if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (
@@ -311,6 +318,11 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
             _same(f, real, source)
             return BuiltinValue(real, source)
         raise Unsupported("value", f"an object of type {cls.__module__}.{cls.__qualname__}")
+    if isinstance(real, (int, float, str, bytes)) and not getattr(real, "__dict__", None):
+        _guard_type(f, real, source)
+        if source is not None:
+            f.out.guards.add(source, "constant", real)
+        return Constant(real)
     if isinstance(real, (int, float, str, bytes, list, dict, tuple, set)):
         raise Unsupported("value", f"an object of type {cls.__name__}, a subclass of a builtin type")
     _guard_type(f, real, source)
@@ -339,6 +351,7 @@ _MAKERS: list[tuple[Any, Any]] = [
     (functools.partial, _partial),
     (BaseException, _exception),
     (weakref.ref, _weak_reference),
+    (contextvars.ContextVar, _context_variable),
     (_NATIVE_CALLABLES, _native),
 ]
 _KINDS = tuple(kinds for kinds, _ in _MAKERS)  # isinstance takes tuples of tuples

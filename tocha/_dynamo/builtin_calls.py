@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import collections
 import copyreg
 import functools
 import inspect
@@ -35,7 +36,7 @@ from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodVa
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, Identity, InstanceDict, ObjectValue, find_in_class
-from tocha._dynamo.values.subclasses import ContainerObject
+from tocha._dynamo.values.subclasses import ContainerObject, is_tuple_class
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.autograd import _record_function
@@ -486,6 +487,9 @@ def divmod_(f: Frame, a: Value, b: Value) -> Value:
     if a.is_constant() and b.is_constant():
         return f.fold(divmod, [a, b], {})
     a, b = a.realize(), b.realize()
+    for owner, name, other in ((a, "__divmod__", b), (b, "__rdivmod__", a)):
+        if isinstance(owner, ObjectValue) and owner.has_method(name):
+            return owner.call_method(f, name, [other], {})
     return TupleValue([operators.binary(f, "//", a, b), operators.binary(f, "%", a, b)])
 
 
@@ -636,6 +640,11 @@ def _handled(f: Frame) -> Any:
     return active
 
 
+@known(collections.namedtuple)
+def namedtuple(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
+    return f.fold(collections.namedtuple, list(args), kwargs)
+
+
 @known(typing.cast)
 def cast(f: Frame, kind: Value, value: Value) -> Value:
     return value
@@ -702,6 +711,6 @@ def _new_tuple(f: Frame, cls: Value, items: Value | None = None) -> Value:
     given = items.unpack(f) if items is not None else []
     if real is tuple:
         return TupleValue(given)
-    if not hasattr(real, "_fields") or len(given) != len(real._fields):
+    if not is_tuple_class(real) or len(given) != len(getattr(real, "_fields", given)):
         raise Unsupported("value", f"a new object of type {real.__name__}, a subclass of tuple")
     return NamedTupleValue(real, given)

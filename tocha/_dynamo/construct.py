@@ -29,7 +29,7 @@ from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
 from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
 from tocha._dynamo.values.objects import MISSING, ClassValue, ObjectValue, SuperValue, find_in_class
-from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty
+from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty, is_tuple_class
 from tocha._dynamo.values.symbol import symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 from tocha._dynamo.values.weak import make_reference
@@ -62,6 +62,8 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         return f.fold(real, args, kwargs)
     if issubclass(real, tuple) and hasattr(real, "_fields"):
         return _named_tuple(f, cls, args, kwargs)
+    if is_tuple_class(real) and len(args) < 2 and not kwargs:
+        return NamedTupleValue(real, args[0].unpack(f) if args else [])
     new, holder = find_in_class(real, "__new__")
     if isinstance(new, staticmethod):
         made = f.wrap(new.__func__, None).call(f, [cls, *args], kwargs)
@@ -272,6 +274,13 @@ def _cell(f: Frame, contents: Value | None = None) -> Value:
     return CellValue(contents)
 
 
+def _mapping_proxy(f: Frame, mapping: Value) -> Value:
+    if not isinstance(mapping, DictValue):
+        raise Unsupported("value", f"a mappingproxy of {mapping.describe()}")
+    mapping.settle_keys(f)
+    return DictValue(mapping.entries, types.MappingProxyType)
+
+
 def _namespace(f: Frame, **attributes: Value) -> Value:
     made = ObjectValue(types.SimpleNamespace, None, new=True)
     made.written.update(attributes)
@@ -303,6 +312,7 @@ TYPES: dict[Any, Any] = {
     types.MethodType: _method,
     types.CellType: _cell,
     weakref.ref: make_reference,
+    types.MappingProxyType: _mapping_proxy,
 }
 
 

@@ -165,6 +165,8 @@ def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[V
     made: list[Value] = []
     for i, r in enumerate(result):
         piece = f.out.graph.call_function(operator.getitem, (node, i))
+        if callable(r):
+            piece.meta["example_value"] = r
         made.append(CalledLater(piece, r) if callable(r) else f.out.result(f, piece, r))
     return made
 

@@ -371,6 +371,12 @@ Ints wrapped(IntsView dim, const Tensor& t) {
 // t, without bits that say to read it negated.
 Tensor plain(const Tensor& t) { return t.is_neg() ? dense(t) : t; }
 
+// Real lines of even length are read as pairs: where all points are one number, a step of 0 would mean that there is no
+// second.
+Tensor in_steps(const Tensor& t, int64_t dim) {
+  return t.dim() && t.stride(dim) == 0 && t.size(dim) > 1 ? dense(t) : t;
+}
+
 template <class F>
 void with_precision(const Tensor& t, F&& f) {
   TOCHA_CHECK(!is_reduced(t.dtype()), Runtime, "[fft] expected scalar type ComplexDouble but found ", t.dtype());
@@ -415,7 +421,7 @@ void fft_r2c(const Tensor& out, const Tensor& self, IntsView dim, int64_t normal
   with_precision(self, [&](auto precision) {
     using T = decltype(precision);
     const int64_t n = self.dim() ? self.size(dims.back()) : 1;
-    along<T>(plain(self), out, dims.back(), FftKind::real_in, n, false, static_cast<T>(scale));
+    along<T>(in_steps(plain(self), dims.back()), out, dims.back(), FftKind::real_in, n, false, static_cast<T>(scale));
     complex_dims<T>(out, out, dims, dims.size() - 1, false, T(1));
   });
 }

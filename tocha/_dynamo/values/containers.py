@@ -268,7 +268,7 @@ class SizeValue(TupleValue):
 
 
 class NamedTupleValue(TupleValue):
-    """A tuple of a class of its own: collections.namedtuple, typing.NamedTuple, tocha.return_types."""
+    """A tuple of a class of its own: collections.namedtuple, typing.NamedTuple, tocha.return_types, or a plain subclass."""
 
     def __init__(self, cls: type, items: list[Value], source: Any = None) -> None:
         super().__init__(items, source)
@@ -345,6 +345,7 @@ class RangeValue(Container):
         return RangeIterator(self.value)
 
     def item(self, f: Frame, key: Value) -> Value:
+        key = key if key.is_constant() or not key.has_method("__index__") else Constant(f.index(key))
         return f.fold(lambda r, k: r[k], [self, key], {})
 
     def get_attribute(self, f: Frame, name: str) -> Value:

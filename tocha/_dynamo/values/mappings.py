@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import types
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -112,6 +113,8 @@ class DictValue(Container):
         f.raise_(KeyError, key)
 
     def set_item(self, f: Frame, key: Value, value: Value) -> None:
+        if self.cls is types.MappingProxyType:
+            f.raise_(TypeError, "'mappingproxy' object does not support item assignment")
         self.touch(f)
         self.put(f, key, value)
 

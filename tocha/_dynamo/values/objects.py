@@ -34,6 +34,12 @@ def is_data_descriptor(found: Any) -> bool:
     return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
 
+def is_other_native(found: Any, name: str) -> bool:
+    """A native method in the place of another: `__getattr__ = dict.__getitem__`."""
+    kinds = (types.MethodDescriptorType, types.WrapperDescriptorType)
+    return isinstance(found, kinds) and found.__name__ != name
+
+
 def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     """The descriptor protocol: what obj.name is, when the class holds `found`."""
     if isinstance(found, types.FunctionType):
@@ -120,6 +126,8 @@ class ObjectValue(Value):
         if isinstance(fallback, types.FunctionType):
             source = f.class_source(self.cls, holder, "__getattr__", fallback)
             return f.wrap(fallback, source).call(f, [self, Constant(name)], {})
+        if is_other_native(fallback, "__getattr__"):
+            return BuiltinValue(fallback).call(f, [self, Constant(name)], {})
         f.guard_missing(self.cls, name)
         f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'", name=name, obj=self)
 
@@ -159,8 +167,10 @@ class ObjectValue(Value):
         custom = find_in_class(self.cls, "__setattr__")[0]
         if isinstance(custom, types.FunctionType):
             f.wrap(custom, None).call(f, [self, Constant(name), value], {})
-            return
-        self.plain_set(f, name, value)
+        elif is_other_native(custom, "__setattr__"):
+            BuiltinValue(custom).call(f, [self, Constant(name), value], {})
+        else:
+            self.plain_set(f, name, value)
 
     def plain_set(self, f: Frame, name: str, value: Value) -> None:
         """object.__setattr__"""
@@ -185,10 +195,22 @@ class ObjectValue(Value):
         if isinstance(custom, types.FunctionType):
             f.wrap(custom, None).call(f, [self, Constant(name)], {})
             return
+        if is_other_native(custom, "__delattr__"):
+            BuiltinValue(custom).call(f, [self, Constant(name)], {})
+            return
+        found = find_in_class(self.cls, name)[0]
+        if isinstance(found, property):
+            self._delete_property(f, found, name)
+            return
         if self.own(f, name) is None and self.slot(f, name) is None:
             f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         f.out.effects.add(self)
         self.written[name] = None
+
+    def _delete_property(self, f: Frame, found: property, name: str) -> None:
+        if found.fdel is None:
+            f.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no deleter")
+        f.wrap(found.fdel, None).call(f, [self], {})
 
     # ---- calls and the rest
 

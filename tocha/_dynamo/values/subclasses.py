@@ -23,6 +23,15 @@ def base_of(cls: type) -> type | None:
     return next((b for b in BASES if issubclass(cls, b)), None)
 
 
+def is_tuple_class(cls: type) -> bool:
+    """A class of tuples whose objects are their items, and are made from them alone."""
+    if not issubclass(cls, tuple):
+        return False
+    if hasattr(cls, "_fields") or cls.__module__.endswith("return_types"):
+        return True
+    return cls.__new__ is tuple.__new__ and cls.__init__ is object.__init__  # type: ignore[misc]
+
+
 def empty(base: type) -> Container:
     if base is dict:
         return DictValue({})

@@ -94,6 +94,8 @@ class TensorValue(Value):
             return Constant(self.fact.device)
         if name == "grad":
             return self._grad(f)
+        if name == "grad_fn" and self._is_leaf(f):
+            return Constant(None)
         if name in _IN_GRAPH:
             return f.out.call(f, "call_function", getattr, [self, Constant(name)], {})
         if name == "__class__":
@@ -109,6 +111,15 @@ class TensorValue(Value):
         if isinstance(value, tocha.Tensor) or name in ("grad_fn", "_base"):
             self.refuse("attribute", f"attribute {name!r}")
         return f.wrap_known(value)
+
+    def _is_leaf(self, f: Frame) -> bool:
+        """Whether it certainly has no history."""
+        if not self.fact.requires_grad:
+            return True
+        if self.real is None or self.source is None or self.fact.grad_fn is not None:
+            return False
+        f.out.guards.add(self.source.attribute("grad_fn"), "same", None)
+        return True
 
     def _grad(self, f: Frame) -> Value:
         if self.real is not None and self.source is not None:

@@ -318,7 +318,7 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
             _same(f, real, source)
             return BuiltinValue(real, source)
         raise Unsupported("value", f"an object of type {cls.__module__}.{cls.__qualname__}")
-    if isinstance(real, (int, float, str, bytes)) and not getattr(real, "__dict__", None):
+    if isinstance(real, (int, float, str, bytes)) and _is_its_value(real):
         _guard_type(f, real, source)
         if source is not None:
             f.out.guards.add(source, "constant", real)
@@ -329,6 +329,13 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
     if source is not None and isinstance(real, Module):
         f.out.modules.add(source.identity)
     return ObjectValue(cls, real, source)
+
+
+def _is_its_value(real: Any) -> bool:
+    """Whether an object of a subclass of a builtin type keeps nothing besides, and has the type's own operators."""
+    added = [c for c in type(real).__mro__ if _in_python(c)]
+    special = any(n.startswith("__") and isinstance(v, types.FunctionType) for c in added for n, v in vars(c).items())
+    return not special and not getattr(real, "__dict__", None)
 
 
 def _in_python(cls: type) -> bool:

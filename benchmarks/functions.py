@@ -3,7 +3,7 @@
 python benchmarks/functions.py            # all
 python benchmarks/functions.py softmax    # those whose name matches; --own: without PyTorch, --json: the times too
 
-Each contender is a process of its own; a row shows medians, and the ratios of eager and of torch.compile to tocha compiled.
+Each library is a process of its own; a row shows medians, and the ratios of eager and of torch.compile to tocha compiled.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import statistics
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import harness
@@ -331,14 +332,14 @@ def small_add_relu_mul(T, F):
 # ---- running
 
 
-def serve(library: str, kind: str) -> None:
-    """Answers "name number" with the seconds per call over so many calls."""
+def serve(library: str) -> None:
+    """Answers "kind name number" with the seconds per call over so many calls."""
     T, F = importlib.import_module(library), importlib.import_module(f"{library}.nn.functional")
     T.set_num_threads(2)
-    calls: dict[str, Callable[[], object]] = {}
+    calls: dict[tuple[str, str], Callable[[], object]] = {}
     for line in sys.stdin:
-        name, number = line.split()
-        if name not in calls:
+        kind, name, number = line.split()
+        if (kind, name) not in calls:
             T.manual_seed(0)
             f, args = FUNCTIONS[name](T, F)
             f = T.compile(f, dynamic=False) if kind == "compiled" else f
@@ -348,19 +349,26 @@ def serve(library: str, kind: str) -> None:
 
             with T.no_grad():
                 call(), call()
-            calls[name] = call
+            calls[kind, name] = call
         with T.no_grad():
-            print(harness.per_call(calls[name], int(number)), flush=True)
+            print(harness.per_call(calls[kind, name], int(number)), flush=True)
+
+
+@cache
+def process_of(library: str) -> harness.Remote:
+    """One for a library's eager and compiled calls: the same code differs by tens of percent between processes."""
+    return harness.Remote(__file__, "--serve", library)
 
 
 class Contender:
     def __init__(self, label: str):
-        self.remote = harness.Remote(__file__, "--serve", *label.split())
+        library, self.kind = label.split()
+        self.remote = process_of(library)
 
     def per_call(self, name: str, number: int) -> float:
         process = self.remote.process
         assert process.stdin and process.stdout
-        print(name, number, file=process.stdin)
+        print(self.kind, name, number, file=process.stdin)
         answer = process.stdout.readline()
         if not answer:
             raise RuntimeError(f"{self.remote.command} failed at {name}")
@@ -410,7 +418,7 @@ def main(pattern: str, labels: tuple[str, ...]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2], sys.argv[3])
+        serve(sys.argv[2])
     else:
         words = [a for a in sys.argv[1:] if not a.startswith("--")]
         main(words[0] if words else "", CONTENDERS[:2] if "--own" in sys.argv else CONTENDERS)

@@ -424,7 +424,7 @@ def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lo
             sizes.append(e)
             return (_Size if isinstance(e, s.Expr) else _Real)(len(sizes) - 1)
         if isinstance(v, list | tuple):
-            return type(v)(map(taken_out, v))
+            return (list if isinstance(v, list) else tuple)(map(taken_out, v))
         return released(v)
 
     form = [taken_out(v) for v in values]
@@ -447,31 +447,43 @@ class _Element(int):
     pass
 
 
+def _real(bits: int) -> float:
+    return struct.unpack("d", struct.pack("q", bits))[0]
+
+
 class Assembled:
-    """Calls a function with tensors and sizes put back where they were in its arguments."""
+    """Calls a function with tensors and sizes put back where they were in its arguments: the tensors come one by one, the
+    sizes after them, in a list."""
 
     def __init__(self, function: Any, form: list[Any], names: tuple[str, ...]):
         self.function, self.form, self.names = function, form, names
+        self.fixed: dict[str, Any] = {"function": function, "real": _real}
+        values = [self.text(v) for v in form]
+        split = len(values) - len(names)
+        if not all(k.isidentifier() for k in names):  # they may come from a file
+            raise ValueError(f"{names} are no names of arguments")
+        values[split:] = [f"{k}={v}" for k, v in zip(names, values[split:], strict=True)]
+        self.run = eval(f"lambda *given: function({', '.join(values)})", self.fixed)
+
+    def text(self, v: Any) -> str:
+        """Python that gives the value."""
+        if isinstance(v, _Tensor):
+            return f"given[{int(v)}]"
+        if isinstance(v, _Element):
+            return f"given[{int(v)}].item()"
+        if isinstance(v, _Size):
+            return f"given[-1][{int(v)}]"
+        if isinstance(v, _Real):
+            return f"real(given[-1][{int(v)}])"
+        if type(v) in (list, tuple):
+            parts = "".join(f"{self.text(x)}, " for x in v)
+            return f"[{parts}]" if type(v) is list else f"({parts})"
+        name = f"fixed_{len(self.fixed)}"
+        self.fixed[name] = v
+        return name
 
     def __call__(self, *given: Any) -> Any:
-        tensors, sizes = given[:-1], given[-1]
-
-        def put_back(v: Any) -> Any:
-            if isinstance(v, _Tensor):
-                return tensors[v]
-            if isinstance(v, _Size):
-                return sizes[v]
-            if isinstance(v, _Element):
-                return tensors[v].item()
-            if isinstance(v, _Real):
-                return struct.unpack("d", struct.pack("q", sizes[v]))[0]
-            if isinstance(v, list | tuple):
-                return type(v)(map(put_back, v))
-            return v
-
-        values = [put_back(v) for v in self.form]
-        split = len(values) - len(self.names)
-        return self.function(*values[:split], **dict(zip(self.names, values[split:], strict=True)))
+        return self.run(*given)
 
 
 def _is_inside(v: Any) -> bool:

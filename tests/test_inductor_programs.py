@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import tocha
+from tocha._dynamo.testing import CompileCounterWithBackend
+from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
 
@@ -396,3 +398,15 @@ def test_symbols_that_turn_out_to_be_numbers(backend):
         sizes_that_become_numbers, lambda: [numbers(33).expand(5, 33).detach().requires_grad_()], backend, dynamic=True
     )
     hold(sizes_that_become_numbers, lambda: [numbers(5, 33, grad=True)], backend, dynamic=True)
+
+
+def test_twenty_sizes_are_one_recompilation():
+    model = tocha.nn.Sequential(tocha.nn.Linear(8, 16), tocha.nn.GELU(), tocha.nn.LayerNorm(16), tocha.nn.Linear(16, 4))
+    counted = CompileCounterWithBackend("inductor")
+    loss = tocha.compile(lambda x: model(x).square().mean(), backend=counted)
+    for batch in (1, 64, 3, 17, 2, 33, 5, 48, 7, 60, 9, 12, 20, 24, 31, 40, 51, 55, 63, 6):
+        x = tocha.randn(batch, 8, requires_grad=True)
+        (found,) = tocha.autograd.grad(loss(x), x)
+        (expected,) = tocha.autograd.grad(model(x).square().mean(), x)
+        assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert counted.frame_count == 2

@@ -22,7 +22,7 @@ from tocha.ir.loops import Buffer, Loop, NotLowered, Program, Source, plain, ver
 from tocha.ir.shape_env import GuardOnDataDependentSymNode
 from tocha.ir.sym_types import FloatExpr, Symbolic, settled
 from tocha.operators.facts import Facts, Memory
-from tocha.operators.interpreter import converter, default_of
+from tocha.operators.interpreter import converter, default_of, flat_facts
 from tocha.operators.overloads import FUNCTIONAL, Overload
 from tocha.operators.record import OPERATORS
 from tocha.utils import _pytree as pytree
@@ -255,7 +255,7 @@ class GraphLowering:
             try:
                 with self.lowering:
                     arguments = record_arguments(overload, args, kwargs)
-                    if overload.record.name == "cat" and self.only_moves(node, arguments["tensors"]):
+                    if "moves" in overload.record.tags and self.only_moves(node, list(flat_facts(arguments.values()))):
                         return self.lowering.whole(overload.record, arguments)
                     return self.lowering.call(overload.record, arguments)
             except REFUSALS:

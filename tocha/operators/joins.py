@@ -32,7 +32,7 @@ def is_skipped(t: "Tensor") -> "bool":
     autocast="widest",
     variants="function, out",
     aliases=("concat", "concatenate"),
-    tags=frozenset({"list_shapes", "out_apart"}),
+    tags=frozenset({"list_shapes", "moves", "out_apart"}),
     core=True,
 )
 def cat(tensors, dim):

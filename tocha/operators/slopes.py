@@ -164,20 +164,10 @@ def huber_slope_target_gradient(grad, grad_output, self, target, delta):
 flat = partial(slope, expensive=False)
 
 
-@gradient(threshold_backward, "self")
-def threshold_backward_gradient(grad):
-    return s.zero_like(grad)
-
-
 @flat("_relu_slope(Tensor grad_output, Tensor output) -> Tensor", node="ThresholdBackwardBackward0")
 def relu_slope(grad, y):
     """The gradient of relu."""
     return s.where(y <= 0, 0, grad)
-
-
-@gradient(relu_slope, "output")
-def relu_slope_gradient(grad):
-    return s.zero_like(grad)
 
 
 @flat(
@@ -189,11 +179,6 @@ def leaky_relu_slope(grad, x, negative_slope):
     return s.where(x > 0, grad, grad * negative_slope)
 
 
-@gradient(leaky_relu_slope, "self")
-def leaky_relu_slope_gradient(grad):
-    return s.zero_like(grad)
-
-
 @flat(
     "_hardtanh_slope(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor",
     node="HardtanhBackwardBackward0",
@@ -203,20 +188,10 @@ def hardtanh_slope(grad, x, min_val, max_val):
     return hardtanh_gradient(grad, x, min_val, max_val)
 
 
-@gradient(hardtanh_slope, "self")
-def hardtanh_slope_gradient(grad):
-    return s.zero_like(grad)
-
-
 @flat("_relu6_slope(Tensor grad_output, Tensor self) -> Tensor", node="HardtanhBackwardBackward0")
 def relu6_slope(grad, x):
     """The gradient of relu6."""
     return relu6_gradient(grad, x)
-
-
-@gradient(relu6_slope, "self")
-def relu6_slope_gradient(grad):
-    return s.zero_like(grad)
 
 
 @flat(
@@ -228,17 +203,18 @@ def shrink_slope(grad, x, lambd):
     return hardshrink_gradient(grad, x, lambd)
 
 
-@gradient(shrink_slope, "self")
-def shrink_slope_gradient(grad):
-    return s.zero_like(grad)
-
-
 @flat("_prelu_slope(Tensor grad_output, Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackwardBackward0")
 def prelu_slope(grad, x, weight):
     """The gradient of prelu by self."""
     return s.where(x > 0, grad, grad * weight)
 
 
+@gradient(threshold_backward, "self")
+@gradient(relu_slope, "output")
+@gradient(leaky_relu_slope, "self")
+@gradient(hardtanh_slope, "self")
+@gradient(relu6_slope, "self")
+@gradient(shrink_slope, "self")
 @gradient(prelu_slope, "self")
-def prelu_slope_gradient(grad):
+def flat_gradient(grad):
     return s.zero_like(grad)

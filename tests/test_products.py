@@ -92,6 +92,20 @@ def test_nothing_to_sum():
     assert tocha.nn.functional.linear(tocha.ones(2, 0), tocha.ones(3, 0), tocha.ones(3)).tolist() == [[1] * 3] * 2
 
 
+def test_truths_have_sums_of_nothing():
+    def truths(*shape):
+        return tocha.zeros(shape, dtype=tocha.bool)
+
+    for a, b, c in (((0, 3), (3, 2), (0, 2)), ((2, 3), (3, 0), (2, 0)), ((0, 0), (0, 0), (0, 0))):
+        assert tocha.addmm(truths(*c), truths(*a), truths(*b)).shape == c
+        assert tocha.baddbmm(truths(2, *c), truths(2, *a), truths(2, *b)).shape == (2, *c)
+    assert not tocha.addmm(truths(2, 3), truths(2, 0), truths(0, 3), beta=0).any()
+    with pytest.raises(RuntimeError, match="result type Long can't be cast to the desired output type Bool"):
+        tocha.addmm(truths(2, 3), truths(2, 0), truths(0, 3))
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        tocha.addmm(truths(2, 2), truths(2, 3), truths(3, 2))
+
+
 def test_integers_wrap_around():
     a = tocha.full((2, 300), 100, dtype=tocha.int8)
     assert (a @ a.T).tolist() == [[int(np.int64(300 * 10000).astype(np.int8))] * 2] * 2

@@ -215,10 +215,23 @@ void check_dtype(DType dtype) {
               "[gemm] \"gemm_cpu\" not implemented for '", info(dtype).name, "'");
 }
 
+// Truths have no product, but sums of nothing.
+bool is_settled(DType dtype, int64_t m, int64_t n, int64_t k, const Scalar& beta, MatrixRef c) {
+  if (m == 0 || n == 0) return true;
+  if (dtype != DType::Bool || k > 0) return false;
+  TOCHA_CHECK(is_zero(dtype, beta), Runtime,
+              "[gemm] result type Long can't be cast to the desired output type Bool: got beta ", beta);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) *element(c, i, j, 1) = 0;
+  }
+  return true;
+}
+
 }  // namespace
 
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a, MatrixRef b, Scalar beta,
           MatrixRef c, bool conj_a, bool conj_b, const void* bias, const GemmOptions& options) {
+  if (is_settled(dtype, m, n, k, beta, c)) return;
   check_dtype(dtype);
   if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias, dtype, options})) throw std::bad_alloc();
 }
@@ -230,6 +243,7 @@ void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, Matri
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch, bool conj_a,
                   bool conj_b, const void* bias, const GemmOptions& options) {
+  if (batch == 0 || m == 0 || n == 0) return;
   check_dtype(dtype);
   const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias, dtype, options};
   // One b for all, and rows that continue from matrix to matrix: a single tall product.

@@ -14,6 +14,7 @@ import math
 import re
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -22,6 +23,7 @@ import harness
 
 ROUNDS = 15
 SECONDS = 0.02  # of one turn
+REST = 0.025  # between two: PyTorch's threads stay awake for some milliseconds after their work, on the same processors
 CONTENDERS = ("tocha eager", "tocha compiled", "torch compiled")
 FUNCTIONS: dict[str, Callable[[Any, Any], tuple[Callable[..., Any], tuple]]] = {}
 
@@ -387,6 +389,7 @@ def measured(contenders: dict[str, Contender], name: str) -> dict[str, float]:
     for i in range(ROUNDS):
         order = list(contenders)[:: 1 if i % 2 else -1]
         for label in order:
+            time.sleep(REST)
             times[label].append(contenders[label].per_call(name, numbers[label]))
     return {label: statistics.median(t) for label, t in times.items()}
 

@@ -126,7 +126,9 @@ class PixelPlan {
             int64_t most_pixels, bool together = false)
       : size_(pixels), batch_(batch), step_(step) {
     const int64_t row = size_[2], plane = row * size_[1], image = plane * size_[0];
-    level_ = together ? 3 : row >= kWideRow ? 0 : plane >= kSmall ? 1 : image >= kSmall ? 2 : 3;
+    // Planes that end in the middle of a unit are put together where there are several.
+    const bool ragged = size_[0] > 1 && (unit - plane % unit) % unit > plane / kMostWaste;
+    level_ = together ? 3 : row >= kWideRow ? 0 : plane >= kSmall && !ragged ? 1 : image >= kSmall ? 2 : 3;
     span_ = level_ == 0 ? row : level_ == 1 ? plane : level_ == 2 ? image : image * batch;
     const int64_t units = ceil_div(span_, unit);
     const int64_t blocks = ceil_div(units, most_pixels / unit);
@@ -216,7 +218,8 @@ class PixelPlan {
   }
 
  private:
-  static constexpr int64_t kSmall = 64;  // smaller pictures are put together
+  static constexpr int64_t kSmall = 64;     // smaller pictures are put together
+  static constexpr int64_t kMostWaste = 8;  // an eighth
 
   struct Corner {
     int64_t image, z, y, x;

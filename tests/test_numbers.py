@@ -152,3 +152,9 @@ def test_integrals_of_bytes() -> None:
     y = tocha.tensor([200, 200, 200], dtype=tocha.uint8)
     assert tocha.trapezoid(y, dx=1.0).item() == 528  # the sum of the ends wraps around, the sum of all does not
     assert tocha.trapezoid(tocha.empty(2, 0), dx=2.0).tolist() == [0, 0]
+
+
+def test_cumulative_trapezoid_halves_before_it_sums():
+    y = tocha.tensor([1.9e38, 1e30, 1.9e38, 1e30])
+    assert tocha.cumulative_trapezoid(y).isfinite().all()
+    assert tocha.cumulative_trapezoid(tocha.tensor([1, 2, 4, 7]), dx=0.5).tolist() == [0.75, 2.25, 5.0]

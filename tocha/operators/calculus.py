@@ -124,7 +124,7 @@ def cumulative_trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart, up to each of them."""
     check_samples(y, "cumulative_trapezoid")
     d = wrap_dim(dim, y.ndim)
-    return (neighbour_sums(y, d) * dx).cumsum(d) / 2.0
+    return (neighbour_sums(y, d) * (dx / 2.0)).cumsum(d)
 
 
 # -- numerical gradient --------------------------------------------------------------------------------------

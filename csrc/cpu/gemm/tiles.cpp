@@ -20,6 +20,8 @@ constexpr int64_t kSlabK = 2048;
 constexpr int64_t kSlabColumns = 1024;
 constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
 constexpr int64_t kRowsApart = 128;            // with so many, packing b is a small part of the work
+constexpr int64_t kManyRows = 256;             // with so many, packing it once more is
+constexpr int64_t kSmallBytes = 300 * 1024;    // of b: leaves room in the second-level cache
 constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
 constexpr int64_t kDirectBytes = 768 * 1024;   // a larger b is packed even if its rows are contiguous
 constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous
@@ -149,13 +151,14 @@ class Multiplication {
   }
 
   // A thread that packs for itself what it multiplies with needs no line of another core's cache. Threads have columns
-  // of their own where these are many; those that share columns pack them both, so they get many rows each. One task
-  // where the columns cannot be dealt out evenly.
+  // of their own where these are many; those that share columns pack them both, so they get many rows each: rows that
+  // the same thread mostly wrote before, and reads after. One task where the columns cannot be dealt out evenly.
   Grid apart(const Slab& s) const {
     const int64_t threads =
         in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), s.m * s.n * s.k / kWorkPerThread);
     if (threads <= 1) return {1, 1};
-    int64_t row_parts = s.n >= kRowsApart * threads ? 1 : std::clamp<int64_t>(s.m / kRowsApart, 1, threads);
+    const bool by_rows = s.n < kRowsApart * threads || (s.m >= kManyRows * threads && s.k * s.n * size() <= kSmallBytes);
+    int64_t row_parts = by_rows ? std::clamp<int64_t>(s.m / kRowsApart, 1, threads) : 1;
     while (threads % row_parts != 0) --row_parts;
     const int64_t col_parts = threads / row_parts, panels = ceil_div(s.n, tiles_.nr);
     const bool even = panels % col_parts == 0 || panels >= 4 * col_parts;

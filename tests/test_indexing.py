@@ -253,3 +253,8 @@ def test_assignment_types():
         x[0] = [1]
     with pytest.raises(RuntimeError):
         x[[0]] = 1j
+
+
+def test_an_index_into_nothing_is_refused_before_the_dtype_of_what_is_put_there():
+    with pytest.raises(IndexError, match="index is out of bounds for dimension with size 0"):
+        tocha.zeros(3, 0)[:, tocha.tensor([0])] = tocha.tensor([[1]])

@@ -298,8 +298,8 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
     fits = values.size(values.dim() - i) == 1 || values.size(values.dim() - i) == s.sizes[s.sizes.size() - i];
   TOCHA_CHECK(fits, Runtime, "[index_put] shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", s.sizes);
-  check_put_dtype(self, values, mask);
   if (computes(self) && s.empty()) check_empty(self, s, "index_put");
+  check_put_dtype(self, values, mask);
   if (!computes(self) || s.empty()) return;
   Tensor source = cpu::plain(cpu::apart_from(values, self));
   Ints strides = cpu::byte_strides(source, s.sizes);

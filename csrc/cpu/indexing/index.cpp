@@ -126,7 +126,7 @@ struct Selected {
   }
 };
 
-// Where nothing is picked, indices into dims of no size are wrong all the same.
+// Indices into dims of no size are wrong, also where nothing is picked.
 void check_empty(const Tensor& self, const Selected& s, const char* op) {
   for (int64_t d = 0; d < self.dim(); ++d) {
     const Tensor& index = s.indices[static_cast<size_t>(d)];
@@ -298,7 +298,7 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
     fits = values.size(values.dim() - i) == 1 || values.size(values.dim() - i) == s.sizes[s.sizes.size() - i];
   TOCHA_CHECK(fits, Runtime, "[index_put] shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", s.sizes);
-  if (computes(self) && s.empty()) check_empty(self, s, "index_put");
+  if (computes(self)) check_empty(self, s, "index_put");
   check_put_dtype(self, values, mask);
   if (!computes(self) || s.empty()) return;
   Tensor source = cpu::plain(cpu::apart_from(values, self));

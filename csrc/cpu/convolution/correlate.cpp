@@ -12,8 +12,7 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kDepth = 288;        // (channel, tap) pairs at a time
-constexpr int64_t kFewDepth = 576;     // where patches are shared: longer runs of the weights that are read in place
+constexpr int64_t kDepth = 576;        // (channel, tap) pairs at a time: results are read and written once for each
 constexpr int64_t kBlockPixels = 256;  // of a thread that has the patches for itself
 constexpr int64_t kFewPixels = 320;    // up to here patches are shared
 constexpr int64_t kSharedElements = 1 << 20;
@@ -32,7 +31,7 @@ class Correlator {
         few_(is_few()),
         plan_(c.out.size, c.batch, c.step, c.taps, tiles_.nr, few_ ? kMostPixels : block_pixels(), few_),
         taps_(static_cast<int64_t>(c.taps.size())),
-        block_channels_(channel_block(c.channels, taps_, few_ ? kFewDepth : kDepth, plan_)),
+        block_channels_(channel_block(c.channels, taps_, kDepth, plan_)),
         affine_(c.weight_channel == taps_),
         direct_(stored_as_computed() && plan_.contiguous_in(c.out)),
         in_place_(meets_in_place(plan_, c.taps, c.step, c.in, c.out.size)),

@@ -6,6 +6,7 @@ import math
 import pytest
 
 import tocha
+from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha.autograd import gradcheck, gradgradcheck
 
 
@@ -158,3 +159,84 @@ def test_float64_gradients_of_gradients_have_exact_constants():
     (g,) = tocha.autograd.grad(x.sinc(), x, create_graph=True)
     a = 0.3 * math.pi
     assert g.item() == pytest.approx((math.cos(a) - math.sin(a) / a) / 0.3, rel=1e-14)
+
+
+# Where a function is piecewise linear, second derivatives are zeros that are there: a penalty on its gradient can be differentiated.
+
+PIECEWISE_LINEAR = {
+    "max_pool1d": lambda x: tocha.nn.functional.max_pool1d(x, 2),
+    "avg_pool1d": lambda x: tocha.nn.functional.avg_pool1d(x, 2),
+    "adaptive_max_pool1d": lambda x: tocha.nn.functional.adaptive_max_pool1d(x, 2),
+    "max_pool2d": lambda x: tocha.nn.functional.max_pool2d(x, 2),
+    "fractional_max_pool2d": lambda x: tocha.nn.functional.fractional_max_pool2d(x, 2, 2),
+    "area": lambda x: tocha.nn.functional.interpolate(x, 3, mode="area"),
+    "reflect": lambda x: tocha.nn.functional.pad(x, (1, 2), "reflect"),
+    "replicate": lambda x: tocha.nn.functional.pad(x, (1, 2), "replicate"),
+    "nll_loss": lambda x: tocha.nn.functional.nll_loss(x[:, :, 0], tocha.tensor([1, 0])),
+    "nll_loss2d": lambda x: tocha.nn.functional.nll_loss(x[:, :, None], tocha.tensor([[[1, 0, 2, 1]]] * 2)),
+    "rrelu": lambda x: tocha.nn.functional.rrelu(x, training=True),
+    "rrelu_": lambda x: tocha.nn.functional.rrelu(x * 1, training=True, inplace=True),
+    "hardsigmoid": tocha.nn.functional.hardsigmoid,
+    "multilabel_margin_loss": lambda x: tocha.nn.functional.multilabel_margin_loss(
+        x[:, :, 0], tocha.tensor([[1, 0, -1], [2, -1, 0]])
+    ),
+}
+
+
+@pytest.mark.parametrize("f", PIECEWISE_LINEAR.values(), ids=PIECEWISE_LINEAR)
+def test_a_penalty_on_the_gradient_of_what_is_piecewise_linear(f):
+    tocha.manual_seed(0)
+    x = tocha.randn(2, 3, 4, dtype=tocha.float64, requires_grad=True)
+    (g,) = tocha.autograd.grad(f(x).sum(), x, create_graph=True)
+    assert g.requires_grad
+    (again,) = tocha.autograd.grad(g.square().sum(), x)
+    assert again.shape == x.shape
+    assert not again.any()
+
+
+@pytest.mark.parametrize("f", PIECEWISE_LINEAR.values(), ids=PIECEWISE_LINEAR)
+def test_gradients_of_what_is_piecewise_linear_depend_on_what_arrives(f):
+    tocha.manual_seed(0)
+    x = tocha.randn(2, 3, 4, dtype=tocha.float64, requires_grad=True)
+
+    def same_draw(x):
+        tocha.manual_seed(1)
+        return f(x)
+
+    check(same_draw, x)
+
+
+def test_a_gradient_that_hangs_on_its_input_is_not_the_one_that_arrived():
+    x = leaf([[1.0, 2.0]])
+    arrived = leaf([[3.0, 4.0]])
+    (g,) = tocha.autograd.grad(tocha.nn.functional.pad(x, (0, 0), "replicate"), x, arrived, create_graph=True)
+    assert g.requires_grad and arrived.is_leaf
+    (again,) = tocha.autograd.grad(g.sum(), arrived)
+    assert again.tolist() == [[1.0, 1.0]]
+
+
+def test_orthogonal_polynomials_have_no_gradient():
+    x = leaf(0.25, 0.5)
+    for name in ("chebyshev_polynomial_t", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p"):
+        assert not getattr(tocha.special, name)(x, 2).requires_grad
+
+
+def test_the_gradients_of_fakes_hang_on_their_inputs_too():
+    with FakeTensorMode():
+        x = tocha.randn(2, 3, 4, requires_grad=True)
+        (g,) = tocha.autograd.grad(tocha.nn.functional.max_pool1d(x, 2).sum(), x, create_graph=True)
+        assert g.requires_grad
+        (again,) = tocha.autograd.grad(g.square().sum(), x)
+        assert again.shape == x.shape
+
+
+def test_what_nobody_can_differentiate_says_so():
+    x = leaf(0.5, 1.5)
+    for f in (lambda: tocha.heaviside(x, x.detach()), lambda: x // 2, lambda: (x * 1).floor_divide_(2)):
+        with pytest.raises(RuntimeError, match=r"derivative for aten::.* is not implemented"):
+            f().sum().backward()
+    with pytest.raises(NotImplementedError, match="the derivative for 'igamma: input' is not implemented"):
+        tocha.igamma(x, x.detach()).sum().backward()
+    with pytest.raises(NotImplementedError, match="the derivative for 'unique_dim' is not implemented"):
+        tocha.unique(leaf([[1.0, 2.0]]), dim=0).sum().backward()
+    assert tocha.autograd.grad(tocha.div(x, 2, rounding_mode="floor").sum(), x)[0].tolist() == [0.0, 0.0]

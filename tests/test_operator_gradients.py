@@ -161,8 +161,8 @@ def pairs(*without: str) -> list:
     ]
 
 
-KNOWN = pairs("drawn", "no_derivative")
-TWICE = pairs("drawn", "no_derivative", "first_order")
+KNOWN = pairs("drawn", "no_derivative", "straight_through")
+TWICE = pairs("drawn", "no_derivative", "straight_through", "first_order")
 
 
 @pytest.mark.parametrize(("o", "d"), KNOWN)
@@ -181,6 +181,20 @@ def test_second_derivative_is_the_finite_difference(o, d):
 def test_forward_mode_is_the_finite_difference(o, d):
     for case in cases(o, d):
         assert gradcheck(case, case.inputs, check_backward_ad=False, check_forward_ad=True, **case.tolerances())
+
+
+FLAT = [p for p in TWICE if p.values[0].flat and p.values[1] is dt.float64]
+
+
+@pytest.mark.parametrize(("o", "d"), FLAT)
+def test_the_gradient_of_what_is_piecewise_linear_hangs_on_its_input(o, d):
+    """By itself: what arrives wants no gradient of its own."""
+    for case in cases(o, d):
+        results = case(*case.inputs)
+        grads = tocha.autograd.grad([r.sum() for r in results], case.inputs, create_graph=True)
+        assert all(g.requires_grad for g in grads)
+        again = tocha.autograd.grad([g.sum() for g in grads], case.inputs)
+        assert all(bool(g.isfinite().all()) for g in again)
 
 
 IN_PLACE = [p for p in KNOWN if "inplace" in p.values[0].variants]
@@ -204,6 +218,15 @@ def test_random_draws_have_gradients(o):
             assert a is not None
             assert bool(a.isfinite().all())
             assert a.tolist() == b.tolist()
+
+
+@pytest.mark.parametrize("o", [o for o in CALLABLE if "straight_through" in o.tags], ids=lambda o: o.full_name)
+def test_straight_through_gradients_are_what_arrives_or_nothing(o):
+    for sample in s.gradient_samples(o, dt.float64):
+        x = sample.args[0].detach().requires_grad_()
+        result = next(iter(s.leaves(s.function_of(o)(x, *sample.args[1:], **sample.kwargs))))
+        (through,) = tocha.autograd.grad(result, x, tocha.full_like(result, 3.0))
+        assert set(through.flatten().tolist()) <= {0.0, 3.0}
 
 
 REFUSING = [o for o in CALLABLE if "no_derivative" in o.tags or (lacks_gradient(o) and not o.name.endswith("_"))]

@@ -59,8 +59,6 @@ Extras::~Extras() {
   Py_XDECREF(traceback);
 }
 
-void NotImplementedNode::apply(Grads&, Grads&) {
-  fail(ErrorKind::Runtime, "[", op_, "] derivative for ", op_, " is not implemented");
-}
+void NotImplementedNode::apply(Grads&, Grads&) { fail(words_.kind, words_.backward); }
 
 }  // namespace tocha::autograd

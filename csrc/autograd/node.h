@@ -126,15 +126,22 @@ NodeRef make_node(Args&&... args) {
   return NodeRef(new N(std::forward<Args>(args)...));
 }
 
+// What an operator says whose derivative is not known.
+struct Unknown {
+  ErrorKind kind;        // of what backward says; forward mode's is NotImplemented
+  const char* backward;  // where backward gets to it
+  const char* forward;   // where a tangent does
+};
+
 // A node whose backward is not known: says so when it is reached.
 class NotImplementedNode : public Node {
  public:
-  explicit NotImplementedNode(const char* op, const char* name) : op_(op), name_(name) {}
+  explicit NotImplementedNode(const Unknown& words, const char* name) : words_(words), name_(name) {}
   const char* name() const override { return name_; }
   void apply(Grads& grads, Grads& out) override;
 
  private:
-  const char* op_;
+  const Unknown& words_;
   const char* name_;
 };
 

@@ -24,6 +24,38 @@ Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g) {
 
 namespace {
 
+// The history of a gradient that does not change with an input of its operation, but is a function of it.
+class Hanging final : public Node {
+ public:
+  Hanging(const Tensor& g, const Node& operation, size_t input) {
+    const std::string name = operation.title();
+    label = interned(name.substr(0, name.rfind("Backward")) + "BackwardBackward0");
+    recorded = true;
+    add_edge(gradient_edge(g));
+    add_edge(operation.next[input]);
+  }
+  const char* name() const override { return "Hanging"; }
+  void apply(Grads& grads, Grads& out) override {
+    if (!grads[0]) return;
+    if (wants(1)) out[1] = ops::zeros_like(grads[0], std::nullopt, std::nullopt, std::nullopt);
+    if (wants(0)) out[0] = std::move(grads[0]);
+  }
+};
+
+bool is_only_ours(const Tensor& g) { return Py_REFCNT(g.object()) == 1 && !g.get()->base; }
+
+}  // namespace
+
+Tensor hanging(Tensor g, const Node& operation, size_t input) {
+  // Transforms take what hangs on nothing for zeros.
+  if (!g || !grad_enabled() || levels::held(g)) return g;
+  if (!is_only_ours(g)) g = ops::clone(g, std::nullopt);
+  replace_history(g, make_node<Hanging>(g, operation, input));
+  return g;
+}
+
+namespace {
+
 Tensor copied(const Tensor& self, std::optional<MemoryFormat> format) {
   Tensor copy;
   {
@@ -64,38 +96,35 @@ Tensor overwritten(const Tensor& self, const Tensor& result, const char* op) {
 
 namespace {
 
-NodeRef unknown_node(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists) {
-  NodeRef node = make_node<NotImplementedNode>(op, name);
+NodeRef unknown_node(const Unknown& words, const char* name, const Tensor* ins, int nin, const Tensors& lists) {
+  NodeRef node = make_node<NotImplementedNode>(words, name);
   if (modes().anomaly) remember_call(*node);
   for (int i = 0; i < nin; ++i) collect(*node, ins[i]);
   collect(*node, lists);
   return node;
 }
 
-// What nobody can carry on must not get lost in silence.
-void refuse_tangents(const char* op, const Tensor* ins, int nin, const Tensors& lists) {
-  if (!modes().forward_level) return;
-  Tensors all(ins, ins + nin);
-  flatten(all, lists);
-  for (const Tensor& t : all)
-    TOCHA_CHECK(!t || !tangent_of(t), NotImplemented, "[", op, "] Trying to use forward AD with ", op,
-                " that does not support it because it has not been implemented yet.");
-}
-
 bool is_differentiable(const Tensor& t) { return is_floating(t.dtype()) || is_complex(t.dtype()); }
 
 }  // namespace
 
-NodeRef unknown_write(const char* op, const Tensor* ins, int nin, const Tensors& lists) {
-  check_writable(ins[0], op);
-  refuse_tangents(op, ins, nin, lists);
-  return unknown_node(op, "NotImplemented", ins, nin, lists);
+void refuse_tangents(const Unknown& words, const Tensor* ins, int nin, const Tensors& lists) {
+  if (!modes().forward_level) return;
+  Tensors all(ins, ins + nin);
+  flatten(all, lists);
+  for (const Tensor& t : all) TOCHA_CHECK(!t || !tangent_of(t), NotImplemented, words.forward);
 }
 
-void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
+NodeRef unknown_write(const Unknown& words, const char* op, const Tensor* ins, int nin, const Tensors& lists) {
+  check_writable(ins[0], op);
+  refuse_tangents(words, ins, nin, lists);
+  return unknown_node(words, "NotImplemented", ins, nin, lists);
+}
+
+void record_unknown(const Unknown& words, const char* name, const Tensor* ins, int nin, const Tensors& lists,
                     const Tensor* outs, int nout) {
-  if (std::any_of(outs, outs + nout, is_differentiable)) refuse_tangents(op, ins, nin, lists);
-  NodeRef node = unknown_node(op, name, ins, nin, lists);
+  if (std::any_of(outs, outs + nout, is_differentiable)) refuse_tangents(words, ins, nin, lists);
+  NodeRef node = unknown_node(words, name, ins, nin, lists);
   for (int i = 0; i < nout; ++i) {
     bool same = false;
     for (int k = 0; k < nin; ++k) same = same || outs[i].is(ins[k]);

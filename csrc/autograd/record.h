@@ -21,6 +21,9 @@ inline void put_all(Grads& out, size_t at, Tensors found) {
 // whole, once `part` (a view of it) holds g.
 Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g);
 
+// The gradient g of an operation's input that it is piecewise linear in: recorded, it hangs on that input, too.
+Tensor hanging(Tensor g, const Node& operation, size_t input);
+
 // What self is before an operator writes over it, with self's history: for the node to keep.
 Tensor before_overwriting(const Tensor& self);
 // Self, or a copy where it is no view of a matrix with the same last dim: an operator that reads rows keeps those.
@@ -37,9 +40,11 @@ inline bool is_given(int64_t) { return true; }
 inline bool is_given(IntsView) { return true; }
 
 // Operators without a gradient: their results say so when backward arrives.
-void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
+void record_unknown(const Unknown& words, const char* name, const Tensor* ins, int nin, const Tensors& lists,
                     const Tensor* outs, int nout);
 // The node of such an operator that is about to write to its first input.
-NodeRef unknown_write(const char* op, const Tensor* ins, int nin, const Tensors& lists);
+NodeRef unknown_write(const Unknown& words, const char* op, const Tensor* ins, int nin, const Tensors& lists);
+// What nobody can carry on must not get lost in silence.
+void refuse_tangents(const Unknown& words, const Tensor* ins, int nin, const Tensors& lists);
 
 }  // namespace tocha::autograd

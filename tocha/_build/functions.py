@@ -23,6 +23,7 @@ from tocha._build.gradients import (
     node_name,
     pointwise_tables,
     seen_whole,
+    unknown,
     zero_table,
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
@@ -49,7 +50,7 @@ from tocha.codegen.translator_types import (
     return_type,
 )
 from tocha.ir import dtypes as dt
-from tocha.operators.derived import operands, params, type_codes
+from tocha.operators.derived import formulas, operands, params, type_codes
 from tocha.operators.record import AS_COMPUTED, Operator, operators
 
 SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
@@ -278,10 +279,11 @@ class Family(TakenOver):
         lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]", "Tensor?[]")]
         if form == "inplace" and "no_gradient" not in o.tags and o.kind != "composite":
             first = o.schema.arguments[0].name
+            self.statics.append(unknown(o, True))
             return [
                 f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
                 f"    const Tensor ins[] = {{{single}}};",
-                f'    autograd::NodeRef node = autograd::unknown_write("{o.name}", ins, {len(single.split(","))}, {lists[0] if lists else "Tensors()"});',
+                f'    autograd::NodeRef node = autograd::unknown_write(unknown_{o.cpp_name}_, "{o.name}", ins, {len(single.split(","))}, {lists[0] if lists else "Tensors()"});',
                 f"    {{ autograd::Unrecorded off; {o.cpp_name}{'' if mutates(o) else '_'}({names}); }}",
                 f"    autograd::rebase_history({first}, node);",
                 f"    return {first};",
@@ -291,13 +293,14 @@ class Family(TakenOver):
             count = len(o.schema.returns)
             listed = o.schema.returns[0].type == "Tensor[]"
             outs = "out.data(), static_cast<int>(out.size())" if listed else "outs, " + str(count)
+            self.statics.append(unknown(o))
             unpack = [] if listed else [f"    const Tensor outs[] = {{{'out' if count == 1 else ', '.join(f'std::get<{i}>(out)' for i in range(count))}}};"]
             return [
                 f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
                 f"    auto out = [&] {{ autograd::Unrecorded off; return {o.cpp_name}({names}); }}();",
                 *unpack,
                 f"    const Tensor ins[] = {{{single or 'Tensor()'}}};",
-                f'    autograd::record_unknown("{o.name}", "{node_name(o)}", ins, {len(single.split(",")) if single else 0}, {lists[0] if lists else "Tensors()"}, {outs});',
+                f'    autograd::record_unknown(unknown_{o.cpp_name}, "{node_name(o)}", ins, {len(single.split(",")) if single else 0}, {lists[0] if lists else "Tensors()"}, {outs});',
                 "    return out;",
                 "  }",
             ]
@@ -321,8 +324,8 @@ class Family(TakenOver):
         prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
         prologue += self.checks(o, "check")
         self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.autocast(o)]
-        formulas = has_formulas(o)
-        if formulas:
+        derived = has_formulas(o)
+        if derived:
             self.statics += pointwise_tables(o, type_code, self.use_rule)
         elif forgets_inputs(o):
             self.statics += zero_table(o)
@@ -333,10 +336,12 @@ class Family(TakenOver):
             mask = sum(1 << dt.DTYPES.index(d) for d in like)
             results = f"  lay_out_like(self, {hex(mask)}u, outs, {nout});\n" + results
         record = []
-        if formulas:
+        if derived:
             told = f"{{&{self.described_call(o, 'function')}, given}}"
             recorded = f"autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params, {told}{named});"
-            record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"    {results}", "    }"]
+            record = [f"    if (autograd::wanted(ins, {nin})) {{", *self.tangents(o), f"      {recorded}", f"    {results}", "    }"]
+        elif "no_derivative" in o.tags:
+            record = self.recording(o, "function")
         noticed = f"autograd::noticed(ins, {nin})"
         if o.parts is not None:
             asked = self.in_parts(o, noticed, record)
@@ -355,13 +360,23 @@ class Family(TakenOver):
             first = operands(o)[0].name
             prologue += self.checks(o, "check_inplace")
             record = []
-            if formulas or forgets_inputs(o):
+            if "no_derivative" in o.tags:
+                record = self.recording(o, "inplace")
+            elif derived or forgets_inputs(o):
                 told = f"{{&{self.described_call(o, 'inplace')}, given}}"
                 recorded = f"autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params, {told}{named});"
-                record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"      return {first};", "    }"]
+                record = [f"    if (autograd::wanted(ins, {nin})) {{", *self.tangents(o), f"      {recorded}", f"      return {first};", "    }"]
             given, take = self.handed_over(o, "inplace")
             asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", given, *record, take, "  }"]
             self.lines += prologue + [*asked, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
+
+    def tangents(self, o: Operator) -> list[str]:
+        """Refuses those of operands by which nobody knows the derivative."""
+        if not o.underived:
+            return []
+        self.statics += [unknown(o)] if unknown(o) not in self.statics else []
+        found = next(f for t in (dt.float32, dt.float64) if (f := formulas(o, t)) is not None)
+        return [f"      autograd::refuse_tangents(unknown_{o.cpp_name}, ins + {i}, 1, Tensors());" for i, f in enumerate(found) if f is None]
 
     def sharing(self, o: Operator, target: str, allowed: str, first: int = 0) -> list[str]:
         """Refuses tensor arguments that share memory with the one that is written to."""

@@ -20,7 +20,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.derivative import saved
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, Node
-from tocha.operators.derived import formulas, has_one_dtype, operands, params, traced, type_codes, usable
+from tocha.operators.derived import formulas, has_one_dtype, operands, params, refusal, traced, type_codes, unknown_node, usable
 from tocha.operators.record import Operator, operators
 
 REAL = (dt.float32, dt.float64)
@@ -29,10 +29,19 @@ LEAVES = {GRAD: "grad", INPUT: "input", OUTPUT: "output"}
 
 def node_name(o: Operator) -> str:
     """What the node is called in Python: AddBackward0, Log1PBackward0."""
+    if unknown_node(o):
+        return "NotImplemented"
     if isinstance(o.node, str) and o.node:
         return o.node.partition("|")[0] if "=" in o.node else o.node
     name = o.name.removeprefix("nn_").strip("_")
     return "".join(p.title() if any(map(str.isdigit, p)) else p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
+
+
+def unknown(o: Operator, inplace: bool = False) -> str:
+    """C++ for the words in which the operator says that nobody knows its derivative."""
+    error, backward, forward = refusal(o, inplace)
+    kind = "NotImplemented" if error is NotImplementedError else "Runtime"
+    return f'static const autograd::Unknown unknown_{o.cpp_name}{"_" * inplace} = {{ErrorKind::{kind}, "{backward}", "{forward}"}};'
 
 
 def node_label(o: Operator, use_rule: Callable) -> str | None:
@@ -217,7 +226,9 @@ def composite_function(o: Operator, use_rule: Callable) -> list[str]:
             lines.append(f"    if (which == {i}) {{")
             lines += ["      " + c for c in w.lines] + [f"      return {result};", "    }"]
         lines.append("  }")
-    lines.append(f'  fail(ErrorKind::Runtime, "[{o.name}] derivative for {o.name} by its operand ", which, " is not implemented");')
+    error, text, _ = refusal(o)
+    kind = "NotImplemented" if error is NotImplementedError else "Runtime"
+    lines.append(f'  fail(ErrorKind::{kind}, "{text}");')
     return [*lines, "}"]
 
 
@@ -290,7 +301,7 @@ def gradient_table(o: Operator, kernels: list[str], passing: list[str], keeps_in
 
 def forgets_inputs(o: Operator) -> bool:
     """In place what had a gradient is replaced by something that has none, such as the result of a comparison: 0 flows."""
-    if o.kind != "pointwise" or "inplace" not in o.variants or "no_gradient" in o.tags:
+    if o.kind != "pointwise" or "inplace" not in o.variants or o.tags & {"no_gradient", "no_derivative"}:
         return False
     return not has_formulas(o) and any(d.is_differentiable for d in o.dtypes)
 
@@ -443,7 +454,7 @@ class GradientNode:
         return "Tensor" if kind == "Operand" else kind
 
     def definition(self) -> list[str]:
-        lines: list[str] = []
+        lines = [unknown(self.o)] if "first_order" in self.o.tags and self.rules else []
         for names, f in self.rules.items():
             if f is not None:
                 lines += self.function(names, f)
@@ -562,7 +573,8 @@ class GradientNode:
     def put(self, name: str, code: str) -> list[str]:
         a = self.by_name[name]
         if self.count(a) == "1":
-            return [f"      if (wants(at_{name})) out[at_{name}] = {code};"]
+            given = f"autograd::hanging({code}, *this, at_{name})" if name in self.o.flat else code
+            return [f"      if (wants(at_{name})) out[at_{name}] = {given};"]
         return [f"      autograd::put_all(out, at_{name}, {code});"]
 
     def through_view(self) -> list[str]:
@@ -634,6 +646,8 @@ class GradientNode:
     def forward(self, outs: list[str]) -> list[str]:
         """Tangents of the results, in forward mode."""
         flat = " ".join(f"autograd::flatten(ins, {a.name});" for a in self.inputs)
+        if "first_order" in self.o.tags:
+            return [f"  if (modes().forward_level) {{ Tensors ins; {flat} autograd::refuse_tangents(unknown_{self.o.cpp_name}, nullptr, 0, ins); }}"]
         known = self.o.differentiable
         carried = [v if known is None or i in known else "Tensor()" for i, v in enumerate(outs)]
         results = "out" if self.many else f"{{{', '.join(carried)}}}"
@@ -714,7 +728,9 @@ def seen_whole(o: Operator) -> bool:
 
 def lacks_gradient(o: Operator) -> bool:
     """Differentiable results, perhaps, but nobody has said how: recorded, and refused when backward gets there."""
-    if o.kind in ("pointwise", "composite", "view", "foreach") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
+    if o.kind == "pointwise":
+        return "no_derivative" in o.tags
+    if o.kind in ("composite", "view", "foreach") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
         return False
     returns = [r.type for r in o.schema.returns]
     return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)
@@ -722,5 +738,5 @@ def lacks_gradient(o: Operator) -> bool:
 
 __all__ = [
     "GradientNode", "composite_function", "forgets_inputs", "generated_kernels", "has_formulas", "lacks_gradient", "node_for", "node_label", "pointwise_tables",
-    "return_type", "zero_table",
+    "return_type", "unknown", "zero_table",
 ]  # fmt: skip

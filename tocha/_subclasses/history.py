@@ -8,6 +8,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._library import dispatch
+from tocha.operators.derived import refusal, unknown_node
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import formula_of
@@ -51,6 +52,8 @@ def known_inputs(o: Operator) -> tuple[str, ...]:
 
 def node_name(o: Operator, arguments: dict[str, Any], inplace: bool) -> str:
     """PyTorch's name of the node."""
+    if unknown_node(o):
+        return "NotImplemented"
     if inplace and o.inplace_node:
         return o.inplace_node
     if callable(o.node):
@@ -121,7 +124,8 @@ class Backward:
         reader = self.reader(node)
         o = self.call.operator
         if not (o.gradients or o.kind in ("pointwise", "view")):
-            raise RuntimeError(f"[{o.name}] derivative for {o.name} is not implemented")
+            error, text, _ = refusal(o)
+            raise error(text)
         shown, given = [], []
         for g, r in zip(grads, self.call.results, strict=True):
             if g is None:
@@ -139,6 +143,8 @@ class Backward:
             g = found[name]
             g = g if at is None or g is None else g[at]
             out.append(None if g is None else reader.tensor_of(g, given))
+            if name in o.flat and out[-1] is not None and _C.is_grad_enabled():
+                hang(node, out[-1], self.tensors[id(self.call.arguments[name])])
         return tuple(out)
 
     def call_as_it_was(self, reader: Any) -> Call:
@@ -162,6 +168,15 @@ class Backward:
             return None
         with reader:
             return reader.apply("zeros_like", (result,), {})
+
+
+def hang(operation: FakeNode, g: Any, x: Any) -> None:
+    """Makes a gradient, which does not change with x, a function of x all the same."""
+    node = node_class(operation.name().rpartition("Backward")[0] + "BackwardBackward0")()
+    inputs = tuple(t for t in (g, x) if t.requires_grad)
+    node.backward = lambda _, grad: (grad, _C.zeros_like(grad))[-len(inputs) :]
+    node.to_save = ()
+    _C._record_node(node, inputs, (g,), False)
 
 
 def label(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool, result: Any) -> None:

@@ -90,7 +90,8 @@ class Translator:
 
     def signature(self) -> str:
         """The C++ parameters; those the body assigns to are copied in."""
-        assigned = {n.id for n in ast.walk(self.tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        names = [n for s in self.tree.body for n in ast.walk(s) if isinstance(n, ast.Name)]  # not those of decorators
+        assigned = {n.id for n in names if isinstance(n.ctx, ast.Store)}
         self.copied = [n for n in self.types if n in self.parameters and n in assigned]
         return ", ".join(
             f"{parameter_type(self.types[n])} {n + '_in' if n in self.copied else self.name(n)}"

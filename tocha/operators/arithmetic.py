@@ -225,7 +225,7 @@ def div_rounding(self, other, rounding_mode):
     if rounding_mode is None:
         return op.div(self, other)
     if rounding_mode == "floor":
-        return op.floor_divide(self, other)
+        return op._divide_floor(self, other)
     if rounding_mode != "trunc":
         raise RuntimeError(
             f"[div] div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
@@ -238,10 +238,17 @@ def div_rounding(self, other, rounding_mode):
     types=PRECISE,
     operator="__floordiv__",
     expensive=True,
+    tags=frozenset({"no_derivative"}),
     aten=("floor_divide", "floor_divide.Scalar", "floor_divide_.Tensor"),
 )
 def floor_divide(x, y):
     """self / other, rounded toward minus infinity."""
+    return x // y
+
+
+@division("_divide_floor(Operand self, Operand other) -> Tensor", types=PRECISE, expensive=True, variants="function")
+def divide_floor(x, y):
+    """floor_divide with a derivative: zero."""
     return x // y
 
 
@@ -620,7 +627,11 @@ def check_heaviside(self, values):
 
 
 @pointwise(
-    "heaviside(Tensor self, Tensor values) -> Tensor", dtypes=REAL, types={"check": check_heaviside}, variants=BINARY
+    "heaviside(Tensor self, Tensor values) -> Tensor",
+    dtypes=REAL,
+    types={"check": check_heaviside},
+    tags=frozenset({"no_derivative"}),
+    variants=BINARY,
 )
 def heaviside(x, values):
     """0 for negative elements, 1 for positive ones, values at 0."""

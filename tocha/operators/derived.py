@@ -15,6 +15,26 @@ from tocha.ir.rewrite import simplify
 from tocha.operators.record import AS_COMPUTED, Operator, operators, overloads
 
 
+def refusal(o: Operator, inplace: bool = False) -> tuple[type[Exception], str, str]:
+    """PyTorch's words where nobody knows the derivative: the error, what backward says, and what forward mode says."""
+    suffix = "_" if inplace and not o.name.endswith("_") else ""
+    called = o.underived or f"aten::{o.name.removeprefix('nn_')}{suffix}"
+    forward = f"[{o.name}] Trying to use forward AD with"
+    if called.startswith("aten::"):
+        backward = f"[{o.name}] derivative for {called} is not implemented"
+        return RuntimeError, backward, f"{forward} {called} that does not support it."
+    backward = f"[{o.name}] the derivative for '{called}' is not implemented."
+    word = f"{o.namespace}_{called}" if o.namespace else called.partition(":")[0]
+    missing = "that does not support it because it has not been implemented yet."
+    return NotImplementedError, backward, f"{forward} {word}{suffix} {missing}"
+
+
+def unknown_node(o: Operator) -> bool:
+    """Whether its node is PyTorch's NotImplemented: there is no rule for it, not even one that refuses."""
+    known = o.gradients or o.kind in ("composite", "view") or (o.kind == "pointwise" and "no_derivative" not in o.tags)
+    return not known and refusal(o)[0] is RuntimeError
+
+
 def resolve(code: object, t: dt.DType) -> dt.DType:
     """The dtype that a type code stands for when the compute dtype is t."""
     if code in AS_COMPUTED:
@@ -57,7 +77,7 @@ def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
 def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
     """The gradient of each input in compute dtype t; None for inputs without one, None at all if there is none."""
     outs, ins, _ = type_codes(o)
-    if "no_gradient" in o.tags or not any(resolve(c, t).is_differentiable for c in outs):
+    if o.tags & {"no_gradient", "no_derivative"} or not any(resolve(c, t).is_differentiable for c in outs):
         return None
     nodes = traced(o, t)
     wanted = [i for i, c in enumerate(ins) if resolve(c, t).is_differentiable]

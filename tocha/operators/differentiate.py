@@ -11,7 +11,7 @@ from typing import Any
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, topological
 from tocha.ir.select import CAST, conj, where
-from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
+from tocha.operators.derived import formulas, operator_for, refusal, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
 from tocha.operators.record import Operator
@@ -124,11 +124,13 @@ def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) ->
     # Where results are complex but the formula's own numbers are not, as polar's, the real one serves.
     t = next((c for c in ((*complex_, *real) if is_complex else real) if usable(o, c)), None)
     found = formulas(o, t) if t is not None else None
-    if found is None and t is not None and "no_gradient" not in o.tags:  # a truth, written to floats in place
+    without = o.tags & {"no_gradient", "no_derivative"}
+    if found is None and t is not None and not without:  # a truth, written to floats in place
         return it.apply("zeros_like", (grads[0],), {})
     node = found[f.operands.index(name)] if found is not None else None
     if node is None:
-        raise RuntimeError(f"[{o.name}] derivative for {o.name} by {name} is not implemented")
+        error, text, _ = refusal(o)
+        raise error(text)
     params = [call.arguments[a.name] for a in o.schema.arguments if not a.is_tensor]
     if node.op is CONSTANT:  # zero, or a slope that depends on nothing but the gradient's shape
         return it.apply("full_like", (grads[0], node.attr), {})

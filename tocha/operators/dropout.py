@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out
 
 _RANDOM = frozenset({"random"})
@@ -182,6 +182,23 @@ def _rrelu_noise(self, lower, upper, generator):
 
 
 @composite(
+    "_with_slopes(Tensor self, Tensor slopes) -> Tensor",
+    variants="inplace",
+    aten=(),
+    node="RreluWithNoiseBackward0",
+    flat=("self",),
+)
+def _with_slopes(self, slopes):
+    """self times the slopes that were drawn for it."""
+    return self * slopes
+
+
+@gradient(_with_slopes, "self")
+def with_slopes_gradient(grad, slopes):
+    return grad * slopes
+
+
+@composite(
     "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
     node="RreluWithNoiseBackward0",
     variants="function",
@@ -192,7 +209,7 @@ def rrelu(self, lower, upper, training, generator):
     check_slopes(lower, upper)
     if not training:
         return op.nn_leaky_relu(self.contiguous(), (lower + upper) / 2)
-    return self.contiguous() * op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator)
+    return op._with_slopes(self.contiguous(), op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator))
 
 
 @composite(
@@ -206,4 +223,4 @@ def rrelu_(self, lower, upper, training, generator):
     check_slopes(lower, upper)
     if not training:
         return op.nn_leaky_relu_(self, (lower + upper) / 2)
-    return self.mul_(op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator))
+    return op._with_slopes_(self, op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator))

@@ -335,6 +335,7 @@ def linalg_lu(A, pivot):
 
 @native(
     "_ldl_factor(Tensor self, bool hermitian) -> (Tensor, Tensor, Tensor)",
+    underived="aten::linalg_ldl_factor_ex",
     algorithm="LAPACK",
     kernel="ldl_factor",
     dtypes=LAPACK,
@@ -416,6 +417,7 @@ def _ldl_solve_samples(t):
 
 @native(
     "geqrf(Tensor self) -> (Tensor a, Tensor tau)",
+    underived="geqrf",
     algorithm="LAPACK",
     autocast="float32",
     dtypes=LAPACK,

@@ -315,6 +315,7 @@ def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none"
     variants="",
     differentiable=(0,),
     node="NllLossBackward0",
+    flat=("self",),
 )
 def _nll(self, target, weight, ignore_index):
     """For each target minus the score of that class, weighted, and the weight; both 0 where the target is ignore_index."""
@@ -576,7 +577,12 @@ def _multilabel_soft_margin_loss(self, target, weight, reduction):
     return reduced(each.sum([-1]) / self.size(-1), reduction)
 
 
-@native("_multilabel_margin(Tensor self, Tensor target) -> Tensor", variants="", node="MultilabelMarginLossBackward0")
+@native(
+    "_multilabel_margin(Tensor self, Tensor target) -> Tensor",
+    variants="",
+    node="MultilabelMarginLossBackward0",
+    flat=("self",),
+)
 def _multilabel_margin(self, target):
     """multilabel_margin_loss of each sample."""
     if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
@@ -679,7 +685,8 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
     algorithm="recursion",
     variants="",
     differentiable=(0,),
-    tags=frozenset({"dynamic"}),
+    tags=frozenset({"dynamic", "first_order"}),
+    underived="_ctc_loss",
     aten=(),
 )
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):

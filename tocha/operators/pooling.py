@@ -207,6 +207,7 @@ def max_pool(
     variants="function",
     differentiable=(0,),
     node="MaxPool2DWithIndicesBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), 3), {"stride": 2, "padding": 1}), ((t(3, 6, 6), (2, 3)), {"dilation": 2})],
     aten=(
         "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
@@ -228,6 +229,7 @@ def max_pool2d_gradient(grad, self, result1):
     variants="function",
     differentiable=(0,),
     node="MaxPool3DWithIndicesBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1})],
     aten=(
         "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
@@ -253,6 +255,16 @@ def max_pool3d_gradient(grad, self, result1):
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """The gradient of max_pool2d's input."""
     return to_places(grad_output, self, indices, 2)
+
+
+@gradient(max_pool2d_with_indices_backward, "grad_output")
+def max_pool2d_backward_gradient(grad, indices):
+    return gather_places(grad, indices, 2)
+
+
+@gradient(max_pool2d_with_indices_backward, "self")
+def max_pool2d_backward_flat_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @rule
@@ -380,6 +392,7 @@ def average_pool_gradient(
     "nn_avg_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     variants="function",
     node="AvgPool2DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), 3), {"stride": 2, "padding": 1}), ((t(3, 6, 6), (2, 3)), {"ceil_mode": True})],
     aten=(
         "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
@@ -402,6 +415,7 @@ def avg_pool2d_gradient(grad, self, kernel_size, stride, padding, count_include_
     "nn_avg_pool3d(Tensor self, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     variants="function",
     node="AvgPool3DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1, "divisor_override": 3})],
     aten=(
         "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
@@ -471,6 +485,7 @@ def adaptive_max(self: "Tensor", output_size: "int[]", spatial: "int", name: "st
     variants="function",
     aliases=("_adaptive_avg_pool2d",),
     node="AdaptiveAvgPool2DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), (2, 3)), {}), ((t(2, 3, 6, 7), 1), {})],
     core=("_adaptive_avg_pool2d",),
 )
@@ -489,6 +504,7 @@ def adaptive_avg_pool2d_gradient(grad, self):
     variants="function",
     aliases=("_adaptive_avg_pool3d",),
     node="AdaptiveAvgPool3DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), (2, 3, 4)), {})],
     core=("_adaptive_avg_pool3d",),
 )
@@ -520,6 +536,7 @@ def adaptive_avg_pool1d(self, output_size):
     variants="function",
     differentiable=(0,),
     node="AdaptiveMaxPool2DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), (2, 3)), {})],
 )
 def nn_adaptive_max_pool2d(self, output_size):
@@ -537,6 +554,7 @@ def adaptive_max_pool2d_gradient(grad, self, result1):
     variants="function",
     differentiable=(0,),
     node="AdaptiveMaxPool3DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), (2, 3, 4)), {})],
 )
 def nn_adaptive_max_pool3d(self, output_size):
@@ -605,6 +623,7 @@ def fractional_max(
     variants="function",
     differentiable=(0,),
     node="FractionalMaxPool2DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), 2, (3, 4), t(2, 3, 2, low=0, high=0.9)), {})],
 )
 def nn_fractional_max_pool2d(self, kernel_size, output_size, random_samples):
@@ -622,6 +641,7 @@ def fractional_max_pool2d_gradient(grad, self, result1):
     variants="function",
     differentiable=(0,),
     node="FractionalMaxPool3DBackward0",
+    flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2, (2, 3, 4), t(2, 3, 3, low=0, high=0.9)), {})],
 )
 def nn_fractional_max_pool3d(self, kernel_size, output_size, random_samples):

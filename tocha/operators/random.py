@@ -383,6 +383,7 @@ def standard_gamma_gradient(grad, self, result):
 
 @native(
     "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
+    underived="_standard_gamma_grad",
     algorithm="recursion",
     kernel="standard_gamma_slopes",
     variants="function",

@@ -468,6 +468,8 @@ def unpad_wrapped_gradient(grad, pad, mode):
 @composite(
     "_pad_edges(Tensor self, int[] pad, str mode) -> Tensor",
     autocast="float32",
+    node=pad_node,
+    flat=("self",),
     variants="",
     samples=lambda t: [((t(2, 3, 4), (1, 2), mode), {}) for mode in ("reflect", "replicate")],
 )
@@ -480,6 +482,11 @@ def _pad_edges(self, pad, mode):
             f"[pad] Expected {pairs + 1}D or {pairs + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {self.shape}"
         )
     return op._pad_wrapped(self, pad, mode)
+
+
+@gradient(_pad_edges, "self")
+def pad_edges_gradient(grad, self, pad, mode):
+    return op._unpad_wrapped(grad, self.shape, pad, mode)
 
 
 @rule

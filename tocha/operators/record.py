@@ -69,6 +69,11 @@ class Operator:
     each: Operator | None = None  # foreach: what happens to each tensor of the lists
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
     constants: tuple[str, ...] = ()  # tensors that no gradient is defined for: they are refused if they want one
+    # What PyTorch calls it in saying that its derivative is not implemented, where that is not "aten::NAME"; a name without
+    # "aten::" is that of a rule which says so ("igamma: input").
+    underived: str = ""
+    # Inputs that it is piecewise linear in: their gradients hang on them all the same, as PyTorch's, with zeros for derivatives.
+    flat: tuple[str, ...] = ()
     # What an input must be, by its name: hermitian, triangular, log_probabilities (docs/inside/operators.md).
     constraints: dict[str, str] = field(default_factory=dict)
     domain: tuple[float, float] | None = None  # where samples of its operands lie, if (0.2, 0.9) does not serve

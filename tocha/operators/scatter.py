@@ -274,6 +274,7 @@ def scatter_reduce_source_gradient(grad, self, dim, index, src, reduce, include_
 @native(
     "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
     variants="function",
+    flat=("data",),
     samples=lambda t: [((t(6, 2), "sum"), {"lengths": t.of([2, 0, 4])}), ((t(6), "max"), {"offsets": t.of([0, 1, 6])})],
 )
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):

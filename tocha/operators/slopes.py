@@ -17,6 +17,7 @@ from tocha.operators.activations import (
     gelu_gradient,
     gelu_tanh_gradient,
     hardshrink_gradient,
+    hardsigmoid_gradient,
     hardtanh_gradient,
     logsigmoid_gradient,
     relu6_gradient,
@@ -164,6 +165,12 @@ def huber_slope_target_gradient(grad, grad_output, self, target, delta):
 flat = partial(slope, expensive=False)
 
 
+@flat("_hardsigmoid_slope(Tensor grad_output, Tensor self) -> Tensor", node="HardsigmoidBackwardBackward0")
+def hardsigmoid_slope(grad, x):
+    """The gradient of hardsigmoid."""
+    return hardsigmoid_gradient(grad, x)
+
+
 @flat("_relu_slope(Tensor grad_output, Tensor output) -> Tensor", node="ThresholdBackwardBackward0")
 def relu_slope(grad, y):
     """The gradient of relu."""
@@ -210,6 +217,7 @@ def prelu_slope(grad, x, weight):
 
 
 @gradient(threshold_backward, "self")
+@gradient(hardsigmoid_slope, "self")
 @gradient(relu_slope, "output")
 @gradient(leaky_relu_slope, "self")
 @gradient(hardtanh_slope, "self")

@@ -124,6 +124,7 @@ def kthvalue_gradient(grad, self, dim, keepdim, result1):
 
 @native(
     "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    underived="_unique2",
     algorithm="sort",
     kernel="unique_all",
     tags=_DYNAMIC | {"dynamic_output_shape"},
@@ -145,6 +146,7 @@ def unique_facts(self, sorted, return_inverse, return_counts):
 
 @native(
     "_unique_dim(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    underived="unique_dim",
     algorithm="sort",
     kernel="unique_dim",
     tags=_DYNAMIC,
@@ -169,6 +171,7 @@ def unique_dim_facts(self, dim, return_inverse, return_counts):
 
 @native(
     "_unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
+    underived="unique_consecutive",
     algorithm="sort",
     kernel="unique_runs",
     tags=_DYNAMIC,

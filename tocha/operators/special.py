@@ -132,6 +132,7 @@ def mvlgamma(self, p):
     variants=BINARY,
     expensive=True,
     aliases=("special.gammainc",),
+    underived="igamma: input",
 )
 def igamma(a, x):
     """The regularized lower incomplete gamma function of order self."""
@@ -144,6 +145,7 @@ def igamma(a, x):
     variants=BINARY,
     expensive=True,
     aliases=("special.gammaincc",),
+    underived="igammac: input",
 )
 def igammac(a, x):
     """The regularized upper incomplete gamma function of order self."""
@@ -153,6 +155,7 @@ def igammac(a, x):
 @precise(
     "special_zeta(Operand self, Operand other) -> Tensor",
     domain=(1.5, 4.0),
+    underived="zeta",
     aten=("special_zeta", "special_zeta.other_scalar", "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor"),
 )
 def zeta(x, q):
@@ -274,7 +277,10 @@ def airy_ai(x):
 # Orthogonal polynomials of degree n at x
 
 
-@precise(
+polynomial = partial(precise, tags=_NO_GRADIENT)
+
+
+@polynomial(
     "special_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor",
     aten=(
         "special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
@@ -287,7 +293,7 @@ def chebyshev_polynomial_t(x, n):
     return s.chebyshev_polynomial_t(x, n)
 
 
-@precise(
+@polynomial(
     "special_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor",
     aten=(
         "special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
@@ -300,7 +306,7 @@ def chebyshev_polynomial_u(x, n):
     return s.chebyshev_polynomial_u(x, n)
 
 
-@precise(
+@polynomial(
     "special_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor",
     aten=(
         "special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
@@ -313,7 +319,7 @@ def chebyshev_polynomial_v(x, n):
     return s.chebyshev_polynomial_v(x, n)
 
 
-@precise(
+@polynomial(
     "special_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor",
     aten=(
         "special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
@@ -326,7 +332,7 @@ def chebyshev_polynomial_w(x, n):
     return s.chebyshev_polynomial_w(x, n)
 
 
-@precise(
+@polynomial(
     "special_shifted_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor",
     aten=(
         "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
@@ -339,7 +345,7 @@ def shifted_chebyshev_polynomial_t(x, n):
     return s.shifted_chebyshev_polynomial_t(x, n)
 
 
-@precise(
+@polynomial(
     "special_shifted_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor",
     aten=(
         "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
@@ -352,7 +358,7 @@ def shifted_chebyshev_polynomial_u(x, n):
     return s.shifted_chebyshev_polynomial_u(x, n)
 
 
-@precise(
+@polynomial(
     "special_shifted_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor",
     aten=(
         "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
@@ -365,7 +371,7 @@ def shifted_chebyshev_polynomial_v(x, n):
     return s.shifted_chebyshev_polynomial_v(x, n)
 
 
-@precise(
+@polynomial(
     "special_shifted_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor",
     aten=(
         "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
@@ -378,7 +384,7 @@ def shifted_chebyshev_polynomial_w(x, n):
     return s.shifted_chebyshev_polynomial_w(x, n)
 
 
-@precise(
+@polynomial(
     "special_hermite_polynomial_h(Operand self, Operand n) -> Tensor",
     aten=(
         "special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
@@ -391,7 +397,7 @@ def hermite_polynomial_h(x, n):
     return s.hermite_polynomial_h(x, n)
 
 
-@precise(
+@polynomial(
     "special_hermite_polynomial_he(Operand self, Operand n) -> Tensor",
     aten=(
         "special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
@@ -404,7 +410,7 @@ def hermite_polynomial_he(x, n):
     return s.hermite_polynomial_he(x, n)
 
 
-@precise(
+@polynomial(
     "special_laguerre_polynomial_l(Operand self, Operand n) -> Tensor",
     aten=(
         "special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
@@ -417,7 +423,7 @@ def laguerre_polynomial_l(x, n):
     return s.laguerre_polynomial_l(x, n)
 
 
-@precise(
+@polynomial(
     "special_legendre_polynomial_p(Operand self, Operand n) -> Tensor",
     aten=(
         "special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",

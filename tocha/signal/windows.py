@@ -37,12 +37,15 @@ def _checked(name: str, M: int, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _window(M: int, first: float, last: float, options: dict[str, Any], value: Callable[[Tensor], Tensor]) -> Tensor:
-    """What `value` makes of M numbers from first to last; of a single sample it is 1."""
-    if M == 0:
-        return _C.empty((0,), **options)
-    if M == 1:
-        return _C.ones((1,), **options)
-    return value(_C.linspace(first, last, M, **options))
+    """What `value` makes of M numbers from first to last."""
+    return value(_C.linspace(first, last, M, **options)) if M else _C.empty((0,), **options)
+
+
+def _period_of(
+    M: int, last: float, options: dict[str, Any], value: Callable[[Tensor], Tensor], first: float = 0
+) -> Tensor:
+    """_window of a curve that ends where it began: a single sample is 1."""
+    return _C.ones((1,), **options) if M == 1 else _window(M, first, last, options, value)
 
 
 def _in_double(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -68,7 +71,7 @@ def bartlett(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     tensor([0.0000, 0.5000, 1.0000, 0.5000, 0.0000])
     """
     _checked("bartlett", M, options)
-    return _window(M, -1, -1 + (M - 1) * _period(M, sym, 2.0), options, lambda x: 1 - x.abs())
+    return _period_of(M, -1 + (M - 1) * _period(M, sym, 2.0), options, lambda x: 1 - x.abs(), first=-1)
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
@@ -137,7 +140,7 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **options: A
             total = total + _in_double(_C.cos, x * k) * (-factor if k % 2 else factor)
         return total
 
-    return _window(M, 0, (M - 1) * _period(M, sym, 2 * math.pi), options, summed)
+    return _period_of(M, (M - 1) * _period(M, sym, 2 * math.pi), options, summed)
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:

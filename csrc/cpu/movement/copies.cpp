@@ -205,6 +205,7 @@ void resize_(const Tensor& self, IntsView size, std::optional<MemoryFormat> form
   TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "[resize_] unsupported memory format preserve_format");
   for (int64_t s : size) TOCHA_CHECK(s >= 0, Runtime, "[resize_] negative size in ", size);
   TOCHA_CHECK(!autograd::requires_grad(self), Runtime, "[resize_] cannot resize variables that require grad");
+  TOCHA_CHECK(!autograd::has_tangent(self), Runtime, "[resize_] cannot resize variables that has a forward grad");
   if (self.sizes() == size && !format) return;
   int64_t before = static_cast<int64_t>(self.storage().nbytes);
   tocha::resize_(self, size, format_strides(size, f));

@@ -4,6 +4,7 @@ knows of them. Imported when somebody asks for one of these names.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -36,7 +37,7 @@ def _check_with(error_type: type[Exception], cond: Any, message: Callable[[], ob
     if not isinstance(cond, bool | SymBool):
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if isinstance(cond, SymBool):
-        if cond.env.expect(cond.expr, "" if message is None else str(message())):
+        if cond.env.expect(cond.expr, "" if message is None else str(message()), error_type):
             return
     elif cond:
         return
@@ -54,6 +55,12 @@ def _check(cond: Any, message: Callable[[], object] | None = None) -> None:
     >>> tocha._check(2 > 1)
     """
     _check_with(RuntimeError, cond, message)
+
+
+def _assert_scalar(cond: Any, message: str, error: str = "RuntimeError") -> None:
+    """In graphs: what was promised of numbers that come from data, and is known by now. `error` is a type of Python's own."""
+    if not cond:
+        raise getattr(builtins, error)(message)
 
 
 def _check_index(cond: Any, message: Callable[[], object] | None = None) -> None:

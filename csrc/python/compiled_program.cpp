@@ -72,7 +72,9 @@ int64_t real_bits(void* number) {
   return std::bit_cast<int64_t>(value);
 }
 void* number(int64_t value) { return PyLong_FromLongLong(value); }
+void* truth(int value) { return PyBool_FromLong(value); }
 void* real(double value) { return PyFloat_FromDouble(value); }
+int64_t offset(void* t) { return object_of(t)->offset; }
 int64_t stride(void* t, int64_t dim) { return object_of(t)->dims[object_of(t)->ndim + dim]; }
 
 template <class F>
@@ -116,6 +118,15 @@ int fail(int64_t reason) {
   else
     PyErr_NoMemory();
   return 1;
+}
+
+int refuse(const char* error, const char* message) {
+  return guarded_status([&] {
+    Ref builtins = own(PyImport_ImportModule("builtins"));
+    Ref type = own(PyObject_GetAttrString(builtins.get(), error));
+    PyErr_SetString(type.get(), message);
+    throw PythonError();
+  });
 }
 
 void flatten(PyObject* result, std::vector<PyObject*>& out) {
@@ -194,10 +205,13 @@ int convolution(const tocha_convolution* c) {
   return guarded_status([&] { run_convolution(*c); });
 }
 
-const tocha_api api = {
-    kTochaApiVersion, expect, data,    size,       stride,   empty,     view,      retain, release, call,
-    parallel,         fail,   integer, arena,      reusable, end_arena, real_bits, number, real,    &profile::recording,
-    profile::now,     ran,    product, convolution};
+const tocha_api api = {kTochaApiVersion, expect, data,     size,
+                       stride,           empty,  view,     retain,
+                       release,          call,   parallel, fail,
+                       integer,          arena,  reusable, end_arena,
+                       real_bits,        number, real,     &profile::recording,
+                       profile::now,     ran,    product,  convolution,
+                       refuse,           offset, truth};
 
 // inputs: room for the constants behind those that are given. Throws what the program raises.
 Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {

@@ -6,13 +6,14 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
-from tocha import _C
+from tocha import _C, _ops
 from tocha._library.tags import Tag
 from tocha._subclasses.fake import FakeTensor
 from tocha.fx import Node
 from tocha.fx.passes.functional.nodes import record_of
 from tocha.ir.sym_types import Symbolic
 
+ITEM = _ops.ops.aten._local_scalar_dense.default
 UNKNOWN_SIZE = 8192  # what a size that only elements decide is taken for
 
 
@@ -60,7 +61,7 @@ def is_cheap(node: Node) -> bool:
     if node.op != "call_function":
         return False
     if is_number(node):
-        return True
+        return node.target is not ITEM  # of elements: the tensor may be another by then
     if node.target is operator.getitem:
         return is_cheap(node.all_input_nodes[0])
     o = record_of(node)

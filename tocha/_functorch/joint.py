@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from tocha import _C, _ops, autograd
+from tocha._functorch.checks import add_checks
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
 from tocha._functorch.synthetic_bases import OnBases, groups_of, moved_from
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
@@ -501,7 +502,9 @@ def finish(
     )  # fmt: skip
     t.tracer.graph.output(tuple(nodes))
     module = _LazyGraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
+    env = t.fake_mode.shape_env
     if not any(v is not None for v in views) and not writes_any(t.tracer.graph):
+        add_checks(t.tracer, env)
         t.tracer.graph.eliminate_dead_code()
         refuse_fake_constants(module)
         return Traced(module, **around_graph)  # type: ignore[arg-type]
@@ -512,6 +515,7 @@ def finish(
         if node is not None:
             out.chain = chain_of(pass_, node, t.node_of(raws[out.index]) if out.kind == VIEW_OF_RAW else None)
     pass_.tracer.graph.output(tuple(pass_.tracer.create_arg(v) for v in values))
+    add_checks(pass_.tracer, env)
     pass_.tracer.graph.eliminate_dead_code()
     made = _LazyGraphModule(module, pass_.tracer.graph, type(module).__name__)
     refuse_fake_constants(made)

@@ -14,6 +14,7 @@ from typing import Any
 
 from tocha import fx
 from tocha._functorch import costs
+from tocha._functorch.checks import is_check
 from tocha._functorch.max_flow import UNCUTTABLE, Network
 from tocha.fx import Graph, GraphModule, Node
 from tocha.fx._lazy_graph_module import _LazyGraphModule
@@ -41,10 +42,13 @@ class Joint:
             {n for n in part if isinstance(n, Node)} for part in (self.outputs, self.gradients)
         )
         used = _ancestors([*self.outputs, *self.gradients])
-        self.drawn = [n for n in self.nodes if costs.is_random(n) and n not in used]  # the generator goes on though
-        self.forward = _ancestors([*self.outputs, *self.drawn])
-        self.forward |= {n for n in self.nodes if n.target is operator.getitem and n.args[0] in self.forward}
+        drawn = [n for n in self.nodes if costs.is_random(n) and n not in used]  # the generator goes on though
         self.after_tangents = _descendants(self.tangents)
+        checks = [n for n in self.nodes if is_check(n)]
+        self.unread = [*drawn, *(n for n in checks if n not in self.after_tangents)]
+        self.unread_after = [n for n in checks if n in self.after_tangents]
+        self.forward = _ancestors([*self.outputs, *self.unread])
+        self.forward |= {n for n in self.nodes if n.target is operator.getitem and n.args[0] in self.forward}
         if not self.after_tangents.isdisjoint(self.forward):
             raise RuntimeError("[partition] a result of the forward graph depends on gradients")
         self.policies = {n: policy for n in self.nodes if (policy := self._policy(n))}
@@ -196,7 +200,7 @@ def _kept_within(joint: Joint, budget: float) -> list[Node]:
 
 
 def _can_be_had_again(joint: Joint, n: Node) -> bool:
-    return not costs.is_random(n) and joint.policies.get(n) != "save"
+    return not costs.is_random(n) and n.target is not costs.ITEM and joint.policies.get(n) != "save"
 
 
 def _between(n: Node, kept: set[Node]) -> set[Node]:
@@ -255,7 +259,8 @@ def _extract(inputs: Sequence[Node], outputs: Sequence[Any], order: Sequence[Nod
 def _split(joint: Joint, kept: list[Node]) -> tuple[GraphModule, GraphModule]:
     numbers = [n for n in kept if costs.is_number(n)]
     tensors = [n for n in kept if not costs.is_number(n)]
-    forward_needs, backward_needs = _ancestors([*joint.outputs, *joint.drawn, *kept]), _ancestors(joint.gradients)
+    forward_needs = _ancestors([*joint.outputs, *joint.unread, *kept])
+    backward_needs = _ancestors([*joint.gradients, *joint.unread_after])
     forward = _extract(
         joint.inputs, [*joint.outputs, *tensors, *numbers], [n for n in joint.nodes if n in forward_needs]
     )

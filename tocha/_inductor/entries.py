@@ -14,13 +14,16 @@ import tocha
 from tocha import _C
 from tocha._functorch.joint import Mutation, Output
 from tocha._functorch.runtime import Wrapping
-from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor
+from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor, _Truth
 from tocha._library.native_calls import record_call
 from tocha._subclasses.calls import record_named
 from tocha.ir.loops import Call
 
 LARGEST_CONSTANT = 1 << 16  # bytes
 FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+
+GIVEN = {_Tensor: "tensor", _Size: "size", _Real: "real", _Truth: "truth"}
 
 
 class NotKept(ValueError):
@@ -30,8 +33,8 @@ class NotKept(ValueError):
 def encode(v: Any) -> Any:
     if v is None or isinstance(v, str) or type(v) in (bool, int):
         return v
-    if isinstance(v, _Tensor | _Size | _Real):
-        return {"tensor" if isinstance(v, _Tensor) else "size" if isinstance(v, _Size) else "real": int(v)}
+    if type(v) in GIVEN:
+        return {GIVEN[type(v)]: int(v)}
     if type(v) is float:
         return v if math.isfinite(v) else {"float": repr(v)}
     if type(v) is complex:
@@ -55,6 +58,7 @@ DECODERS: dict[str, Callable[[Any], Any]] = {
     "tensor": _Tensor,
     "size": _Size,
     "real": _Real,
+    "truth": _Truth,
     "float": float,
     "complex": lambda v: complex(*map(decode, v)),
     "tuple": lambda v: tuple(map(decode, v)),

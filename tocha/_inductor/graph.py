@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
 from tocha import _C, fx
+from tocha._functorch.checks import message_of
 from tocha._functorch.runtime import with_strides
 from tocha._higher_order_ops.operator import HigherOrderOperator
 from tocha._inductor.lowering import REFUSALS, Lowering, template
 from tocha._library.native_calls import default_object, dtype_facts, held, paired
 from tocha._ops import OpOverload, ops
 from tocha._subclasses.fake import FakeTensor
+from tocha._symbolic import _assert_scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import Buffer, Loop, NotLowered, Program, Source, plain, verify
-from tocha.ir.shape_env import GuardOnDataDependentSymNode
+from tocha.ir.loops import Buffer, Call, Check, Element, Loop, NotLowered, Program, Source, plain, verify
+from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
 from tocha.ir.sym_types import FloatExpr, Symbolic, settled
 from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of, flat_facts
@@ -111,44 +113,44 @@ class GraphLowering:
         self.inputs: list[Buffer | None] = []
         self.constants: list[tuple[Buffer, Any]] = []
         self.symbols: dict[s.Atom, Any] = {}  # as Program.sizes has them
+        self.numbers: list[tuple[Any, Source]] = []  # inputs that are no tensors
         self.given: dict[Memory, Tensor] = {}  # arguments and constants by their memory
         self.shown: dict[
             Memory, Facts
         ] = {}  # copies of what lies at addresses of an argument's storage, and the argument
+        self.bound: set[s.Atom] = set()  # symbols that a call of the program makes known
+        self.seen: set[s.Atom] = (
+            set()
+        )  # those of sizes and numbers so far, as they were before they were found to be others
         self.lowering = Lowering(self.assumptions(), dtype_facts(_C.get_default_dtype()))
 
     def assumptions(self) -> Assumptions:
         """What is known of the sizes; loop variables are added to a copy."""
-        known = Assumptions()
-        for node in self.module.graph.nodes:
-            value = node.meta.get("val")
-            if isinstance(value, FakeTensor) and value._symbolic:
-                source = value.fake_mode.shape_env.known
-                known.ranges = dict(source.ranges)
-                known.replacements = dict(source.replacements)
-                known.multiples = dict(source.multiples)
-                known.nonnegative = list(source.nonnegative)
-                known.nonzero, known.true = set(source.nonzero), set(source.true)
-                break
-        return known
+        env = self.environment()
+        return Assumptions() if env is None else env.known.copy()
 
     def program(self) -> Program:
         outputs: list[Any] = []
+        for node in self.module.graph.find_nodes(op="placeholder"):
+            self.env[node] = self.placeholder(node)
+            self.note_seen(node.meta.get("val"))
+        self.solve_sizes()
         for node in self.module.graph.nodes:
             if node.op == "placeholder":
-                self.env[node] = self.placeholder(node)
-            elif node.op == "get_attr":
+                continue
+            if node.op == "get_attr":
                 self.env[node] = self.constant(node)
             elif node.op == "output":
                 given = node.args[0]  # of a loop's condition: one value
                 outputs = [self.output(v) for v in (given if isinstance(given, list | tuple) else [given])]
             elif node.op == "call_function":
                 self.env[node] = self.call(node)
+                self.bind_sizes(node)
             else:
                 raise NotLowered(f"a graph with {node.op}")
-        self.solve_sizes()
         lowering = self.lowering
-        made = Program(self.inputs, self.constants, lowering.steps, outputs, lowering.known, self.symbols)
+        checks = list(self.checks()) if self.bound else []
+        made = Program(self.inputs, self.constants, lowering.steps, outputs, lowering.known, self.symbols, checks)
         verify(made)
         return made
 
@@ -167,6 +169,10 @@ class GraphLowering:
             atom = s.atom_of(e)
             if atom is not None:
                 self.symbols[atom] = Source(len(self.inputs) - 1, "integer")
+            self.numbers.append((plain(settled(value)), Source(len(self.inputs) - 1, "integer")))
+            return settled(value)
+        if isinstance(e, s.Relation) and len(e.symbols) == 1:  # a bool, as element() has it
+            self.symbols[next(iter(e.symbols))] = Source(len(self.inputs) - 1, "integer")
             return settled(value)
         if isinstance(e, FloatExpr) and e.name == "symbol":
             self.symbols[e.args[0]] = Source(len(self.inputs) - 1, "real_bits")
@@ -179,7 +185,8 @@ class GraphLowering:
         """Finds each symbol in the geometry of an input. Those that inputs have only as a part of theirs (n of a padded result, n + 3,
         that backward gets) are computed from it; sizes come before strides, which say nothing where there is one element."""
         inputs = [(i, b) for i, b in enumerate(self.inputs) if b is not None]
-        shown = [
+        shown = [e for e in self.numbers if isinstance(e[0], s.Expr)]
+        shown += [
             (n, Source(i, function, d))
             for function in ("size", "stride")
             for i, b in inputs
@@ -196,12 +203,102 @@ class GraphLowering:
                 if len(unknown) != 1:
                     continue
                 (atom,) = unknown
-                times = dict(s.terms_of(e)).get(((atom, 1),), 0)
-                rest = s.add(e, s.scale(s.of_atom(atom), -times))
-                if times and atom not in s.free_symbols(rest):
-                    read = s.symbol("_".join(map(str, source)))
+                read = s.symbol("_".join(map(str, source)))
+                value = solved(e, atom, read)
+                if value is not None:
                     self.symbols[s.atom_of(read)] = source  # type: ignore[index]
-                    self.symbols[atom] = s.floordiv(s.add(read, s.scale(rest, -1)), times)
+                    self.symbols[atom] = value
+
+    # -- numbers that come from data
+
+    def new_sizes(self, value: Any) -> list[tuple[int, int, Any]]:
+        """Sizes of results that nobody knows before they are there: which result, which dim, the size."""
+        found = []
+        for i, t in enumerate(pytree.tree_leaves(value)):
+            for d, n in enumerate(t.shape if isinstance(t, FakeTensor) and t._symbolic else ()):
+                if self.new_in(n):
+                    found.append((i, d, n))
+        return found
+
+    def new_in(self, number: Any) -> list[s.Atom]:
+        return [a for a in s.free_symbols(plain(number)) if self.is_new(a, number)]
+
+    def is_new(self, atom: s.Atom, number: Any) -> bool:
+        if atom.kind != "symbol" or atom in self.bound or not number.env.is_unbacked_symint(atom):
+            return False
+        now = s.free_symbols(number.env.simplify(s.of_atom(atom))) if atom in self.seen else {atom}
+        return not all(a in self.bound or a in self.symbols for a in now)
+
+    def note_seen(self, value: Any) -> None:
+        for v in pytree.tree_leaves(value):
+            numbers = v.shape if isinstance(v, FakeTensor) and v._symbolic else (v,)
+            self.seen.update(a for n in numbers if isinstance(n, Symbolic) for a in s.free_symbols(n.expr))
+
+    def bind_sizes(self, node: fx.Node) -> None:
+        """After a call that makes sizes they can be read off its results."""
+        found = self.new_sizes(node.meta.get("val"))
+        self.note_seen(node.meta.get("val"))
+        results = list(flat_facts([self.env[node]])) if found else []
+        for i, d, number in found:
+            self.bind(number, results[i], "size", d)
+        val = node.meta.get("val")
+        if isinstance(val, FakeTensor) and self.new_in(val.storage_offset()):  # the place of a view
+            self.bind(val.storage_offset(), self.env[node], "offset")
+
+    def bind(self, number: Any, of: Facts, function: str, dim: int | None = None) -> None:
+        """A number that is read off a result gives the one symbol in it that was not known."""
+        new = self.new_in(number)
+        buffer = self.lowering.buffers.get(of.memory)
+        call = buffer.producer if buffer is not None else None
+        if len(new) != 1 or not isinstance(call, Call):
+            return
+        read = s.symbol(function)
+        value = solved(plain(number), new[0], read)
+        if value is not None:
+            source = Source(call.results.index(buffer), function, dim)
+            call.binds.update({s.atom_of(read): source, new[0]: value})  # type: ignore[dict-item]
+            self.bound.add(new[0])
+
+    def element(self, node: fx.Node, val: Any, t: Facts) -> None:
+        """`x.item()`: a float is read by the loops that want it, an integer is a symbol from here on."""
+        e = plain(val)
+        if isinstance(e, FloatExpr):
+            self.lowering.items[e.args[0]] = t
+            return
+        symbols = s.free_symbols(e)  # one; a bool is the relation that its number is one
+        atom = next(iter(symbols)) if len(symbols) == 1 else None
+        if atom is not None and self.is_new(atom, val):
+            self.lowering.origin = node.name
+            self.bind_element(atom, t)
+
+    def bind_element(self, atom: s.Atom, t: Facts) -> None:
+        self.lowering.readable(t)
+        call = Element("item", None, (), (), (), (self.lowering.geometry(t),), binds={atom: Source(0, "element")})
+        self.lowering.add_call(call, [])
+        self.bound.add(atom)
+
+    def bind_reals(self, value: FloatExpr) -> None:
+        """Floats that are elements, for a result that is computed of them."""
+        for atom in sorted(value.symbols & self.lowering.items.keys()):
+            if atom not in self.bound:
+                self.bind_element(atom, self.lowering.items[atom])
+
+    def checks(self) -> Iterator[Check]:
+        """What was promised of these numbers, by the program or by operators that have become loops and views."""
+        env = self.environment()
+        for a in [a for asserts in env.deferred_runtime_asserts.values() for a in asserts] if env is not None else ():
+            atoms = s.free_symbols(a.expr)
+            if atoms & self.bound and all(atom in self.bound or atom in self.symbols for atom in atoms):
+                yield Check(a.expr, message_of(a), a.error.__name__)
+
+    def environment(self) -> ShapeEnv | None:
+        for node in self.module.graph.nodes:
+            for v in pytree.tree_leaves(node.meta.get("val")):
+                if isinstance(v, Symbolic):
+                    return v.env
+                if isinstance(v, FakeTensor) and v._symbolic:
+                    return v.fake_mode.shape_env
+        return None
 
     def constant(self, node: fx.Node) -> Any:
         value: Any = self.module
@@ -224,7 +321,9 @@ class GraphLowering:
         if isinstance(value, Facts):
             return self.lowering.geometry(value)
         value = plain(value)
-        if value is None or isinstance(value, s.Expr | FloatExpr | float) or type(value) is int:
+        if isinstance(value, FloatExpr):
+            self.bind_reals(value)
+        if value is None or isinstance(value, s.Expr | s.Relation | FloatExpr | float | int):
             return value
         raise NotLowered(f"a result that is {value!r}")
 
@@ -235,11 +334,12 @@ class GraphLowering:
         target = node.target
         if target is operator.getitem:
             return args[0][args[1]]
+        if target is _assert_scalar:
+            return None  # with all that was promised: see checks
         val = node.meta.get("val")
         if isinstance(val, Symbolic | int | float | bool):
-            e = plain(val)
-            if target is ITEM and isinstance(e, FloatExpr) and isinstance(args[0], Facts):
-                self.lowering.items[e.args[0]] = args[0]
+            if target is ITEM and isinstance(val, Symbolic) and isinstance(args[0], Facts):
+                self.element(node, val, args[0])
             return settled(val)
         if isinstance(target, HigherOrderOperator):
             return self.higher_order(node, target, args, kwargs, val)
@@ -251,7 +351,7 @@ class GraphLowering:
         if target is AS_STRIDED and (args[0].memory in self.shown or self.shows_more(node, args[0])):
             return self.by_address(record_arguments(target._target.overload, args, kwargs))
         overload = getattr(target._target, "overload", None)
-        if overload is not None and overload.form == FUNCTIONAL:
+        if overload is not None and overload.form == FUNCTIONAL and not self.new_sizes(val):
             try:
                 with self.lowering:
                     arguments = record_arguments(overload, args, kwargs)
@@ -337,9 +437,19 @@ class GraphLowering:
         call.name = target.__name__.replace(".", "_")
         call.key = f"{'flat results of' if nested else 'handle'} {target}"
         call.ordered = target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list)
+        call.is_view = target._schema._is_view_op()
         found = [facts_of(v) if isinstance(v, Tensor) else None for v in values]
         self.lowering.add_call(call, found)
         return pytree.tree_unflatten(found, spec) if spec is not None else None
+
+
+def solved(e: s.Expr, atom: s.Atom, value: Any) -> Any:
+    """What a symbol is where an expression that has it once has a value; None where that is not said."""
+    times = dict(s.terms_of(e)).get(((atom, 1),), 0)
+    rest = s.add(e, s.scale(s.of_atom(atom), -times))
+    if not times or atom in s.free_symbols(rest):
+        return None
+    return s.floordiv(s.add(value, s.scale(rest, -1)), times)
 
 
 def transposes_in_registers() -> bool:

@@ -192,8 +192,11 @@ class GraphEntry:
         self.guards = self.assumed()
 
     def assumed(self) -> Any:
-        """What compiling has assumed of sizes: a graph for which that grew must be looked at again in every process."""
-        return (len(self.env.guards), len(self.env.known.replacements)) if self.env is not None else None
+        """What compiling has assumed of sizes: a graph for which that grew must be looked at again in every process. What it found of
+        numbers that come from data is checked by the program."""
+        if self.env is None:
+            return None
+        return len(self.env.guards), len(self.env.known.replacements.keys() - set(self.env.unbacked))
 
     def of_backward(self) -> Parts:
         return {**self.parts, "pass": "backward"}

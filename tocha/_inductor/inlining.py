@@ -14,7 +14,7 @@ from typing import Any
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.loops import Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_of
+from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_of
 from tocha.ir.node import INPUT, Cost, Node, topological
 from tocha.ir.rewrite import simplify
 
@@ -178,15 +178,17 @@ class Composer:
         return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
 
 
-def call_depths(steps: Iterable[Step]) -> dict[Step, int]:
+def call_depths(program: Program) -> dict[Step, int]:
     """How many calls each step waits for, one after the other: loops of different depths are never in one kernel."""
     depth: dict[Step, int] = {}
-    made: dict[Buffer, int] = defaultdict(int)
-    for step in steps:
-        if isinstance(step, Loop):
-            depth[step] = max((made[load.buffer] for load in step.loads()), default=0)
-        else:
-            depth[step] = max((made[g.buffer] for g in step.tensors), default=0)
+    made: dict[Buffer | s.Atom, int] = defaultdict(int)
+    bindings = Bindings(program)
+    for step in program.steps:
+        reads: Iterable[Load | Geometry] = step.loads() if isinstance(step, Loop) else step.tensors
+        waits = [*(made[r.buffer] for r in reads), *(made[a] for a in bindings.needed([step]))]
+        depth[step] = max(waits, default=0)
+        if isinstance(step, Call):
+            made.update(dict.fromkeys(step.binds, depth[step] + 1))
         for b in step.results:
             if b is not None:
                 made[b] = depth[step] + isinstance(step, Call)
@@ -234,7 +236,7 @@ def inline(program: Program) -> list[Step]:
     fixed = needed_in_memory(program)
     dissolved: dict[Buffer, Loop] = {}
     readers = readers_of(program.steps)
-    depths = call_depths(program.steps)
+    depths = call_depths(program)
     out: list[Step] = []
     for step in program.steps:
         if not isinstance(step, Loop):

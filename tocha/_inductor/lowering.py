@@ -37,6 +37,7 @@ from tocha.ir.loops import (
 )
 from tocha.ir.node import Node, NotDefined
 from tocha.ir.rewrite import simplify
+from tocha.ir.shape_env import GuardOnDataDependentSymNode
 from tocha.ir.sym_types import FloatExpr
 from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.facts import Facts, Memory, Scalar
@@ -44,7 +45,7 @@ from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, 
 from tocha.operators.record import Fold, Operator
 
 # What records and formulas raise on purpose. Anything else is a defect, and is to be seen.
-REFUSALS = (NotImplementedError, NotDefined, DataDependent)
+REFUSALS = (NotImplementedError, NotDefined, DataDependent, GuardOnDataDependentSymNode)
 
 
 FORMULAS = {"truediv": "div", "abs": "absolute", "min": "minimum", "max": "maximum"}
@@ -77,8 +78,10 @@ class Reader:
 
     def number(self, value: Any, dtype: DType) -> Node:
         value = plain(value.value if isinstance(value, Scalar) else value)
-        if isinstance(value, s.Expr | FloatExpr):  # a symbol may turn out to be one number
+        if isinstance(value, s.Expr | FloatExpr | s.Relation):  # a symbol may turn out to be one number
             value = self.lowering.known.simplify(value)
+        if isinstance(value, s.Relation):
+            value = s.choose(value, 1, 0)
         if isinstance(value, s.Expr):
             return scalar.cast(self.position(value), dtype)
         if isinstance(value, FloatExpr):
@@ -377,6 +380,7 @@ class Lowering(Interpreter):
         call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
         call.name, call.key = o.full_name, f"record {o.full_name}"
         call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags
+        call.is_view = o.kind == "view"
         self.add_call(call, results)
         return made
 
@@ -420,6 +424,9 @@ def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lo
         if isinstance(e, FloatExpr) and e.symbols & lowering.items.keys():
             tensors.append(lowering.geometry(lowering.computed(e)))
             return _Element(len(tensors) - 1)
+        if isinstance(e, s.Relation):
+            sizes.append(s.choose(e, 1, 0))
+            return _Truth(len(sizes) - 1)
         if isinstance(e, s.Expr | FloatExpr):
             sizes.append(e)
             return (_Size if isinstance(e, s.Expr) else _Real)(len(sizes) - 1)
@@ -440,6 +447,10 @@ class _Size(int):
 
 
 class _Real(int):
+    pass
+
+
+class _Truth(int):
     pass
 
 
@@ -475,6 +486,8 @@ class Assembled:
             return f"given[-1][{int(v)}]"
         if isinstance(v, _Real):
             return f"real(given[-1][{int(v)}])"
+        if isinstance(v, _Truth):
+            return f"(given[-1][{int(v)}] != 0)"
         if type(v) in (list, tuple):
             parts = "".join(f"{self.text(x)}, " for x in v)
             return f"[{parts}]" if type(v) is list else f"({parts})"
@@ -490,7 +503,7 @@ def _is_inside(v: Any) -> bool:
     """Whether there are tensors or symbolic sizes in a value that is not a tensor."""
     if isinstance(v, list | tuple):
         return any(_is_inside(x) or (isinstance(x, Facts) and x.number is None) for x in v)
-    return isinstance(number_in(v), s.Expr | FloatExpr)
+    return isinstance(number_in(v), s.Expr | FloatExpr | s.Relation)
 
 
 def number_in(v: Any) -> Any:

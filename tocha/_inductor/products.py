@@ -15,7 +15,7 @@ from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import CPU
 from tocha.ir.kernels import LANES, MANY, POINTS, ROWS, Item, Kernel, Member, refine
-from tocha.ir.loops import Buffer, Convolution, Followed, Geometry, Product, index_of, plain
+from tocha.ir.loops import Bindings, Buffer, Call, Convolution, Followed, Geometry, Product, index_of, plain
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.record import Operator
 
@@ -77,15 +77,15 @@ def is_row(t: Facts, made: Facts) -> bool:
 
 
 def attach_epilogues(
-    items: Sequence[Item], known: Assumptions, split: Callable[[Member, Any], Member | None], look_back: int
-) -> list[Item]:
+    items: Sequence[Item], known: Assumptions, split: Callable[[Member, Any], Member | None], look_back: int, bindings: Bindings
+) -> list[Item]:  # fmt: skip
     """Items with kernels moved behind the calls whose rows they go on with."""
     out = list(items)
     for p in [i for i in items if isinstance(i, Followed) and has_rows(i)]:
         at = out.index(p)
         near = out[at + 1 : at + 1 + look_back]
         kernel = next((k for k in near if isinstance(k, Kernel) and p.result in k.reads()), None)
-        if kernel is None or kernel.after is not None or too_few_rows(p) or not is_there(kernel, p, out[at + 1 :]):
+        if kernel is None or kernel.after is not None or too_few_rows(p) or not is_there(kernel, out[at + 1 :], bindings):  # fmt: skip
             continue
         members = by_rows(kernel, p, known, split)
         if members is None:
@@ -113,10 +113,11 @@ def too_few_rows(p: Followed) -> bool:
     return isinstance(rows, int) and rows < FEW_ROWS and not (isinstance(elements, int) and elements <= MUCH)
 
 
-def is_there(kernel: Kernel, p: Followed, later: Sequence[Item]) -> bool:
+def is_there(kernel: Kernel, later: Sequence[Item], bindings: Bindings) -> bool:
     """Whether all that a kernel reads is made before the call's result is, and nothing else waits for memory in between."""
     made = {b for i in later if i is not kernel for b in (i.results() if isinstance(i, Kernel) else i.results)}
-    return not made & kernel.reads()
+    bound = {a for i in later if isinstance(i, Call) for a in i.binds}
+    return not made & kernel.reads() and not bound & bindings.needed(kernel.loops)
 
 
 def by_rows(kernel: Kernel, p: Followed, known: Assumptions, split: Callable[[Member, Any], Member | None]) -> list[Member] | None:  # fmt: skip

@@ -32,7 +32,7 @@ from tocha.ir.kernels import (
     refine,
 )
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import Buffer, Call, Geometry, Load, Loop, Program, Step, in_memory_order, index_of
+from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Load, Loop, Program, Step, in_memory_order, index_of
 from tocha.ir.node import INDEX, topological
 from tocha.ir.symbolic import product
 
@@ -93,6 +93,8 @@ class Scheduler:
         self.items: list[Item] = []
         self.made_by: dict[Buffer, Item] = {}
         self.place: dict[int, int] = {}
+        self.bindings = Bindings(program)
+        self.bound_at: dict[s.Atom, int] = {}
 
     def run(self) -> list[Item]:
         steps = inline(self.program) if config.runs("inline") else self.program.steps
@@ -104,12 +106,12 @@ class Scheduler:
                 self.add(step)
         self.find_inner()
         if config.runs("epilogues"):
-            self.items = attach_epilogues(self.items, self.known, self.split, config.look_back)
+            self.items = attach_epilogues(self.items, self.known, self.split, config.look_back, self.bindings)
         kept = {o.buffer for o in self.program.outputs if isinstance(o, Geometry)}
         if config.runs("side_by_side"):
             self.items = side_by_side(self.items, kept)
         if config.runs("sooner"):
-            self.items = sooner(self.items, kept)
+            self.items = sooner(self.items, kept, self.bindings)
         kernels = [k for k in self.items if isinstance(k, Kernel)]
         for i, k in enumerate(kernels):
             k.name = f"kernel_{i}"
@@ -124,11 +126,14 @@ class Scheduler:
         for b in results:
             if b is not None:
                 self.made_by[b] = item
+        if isinstance(item, Call):
+            self.bound_at.update(dict.fromkeys(item.binds, len(self.items) - 1))
 
     def add(self, loop: Loop) -> None:
         member = member_of(loop)
         kind = LANES if loop.fold is not None and folds_lanes(loop) else ROWS if loop.fold is not None else POINTS
         after = max((self.place[id(k)] for load in loop.loads() if (k := self.made_by.get(load.buffer))), default=-1)
+        after = max(after, *(self.bound_at.get(a, -1) for a in self.bindings.needed([loop])), -1)
         near = self.items[max(after, 0, len(self.items) - config.look_back) :] if config.runs("fuse") else []
         for item in reversed(near):
             if isinstance(item, Kernel) and self.join(item, member, kind):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Buffer, Call
+from tocha.ir.loops import Bindings, Buffer, Call, Step
 from tocha.ir.memory import nbytes, used
 
 Unit = list[Item]  # what stays together: a product and the kernel that follows it row by row
 
 
-def sooner(items: Sequence[Item], kept: set[Buffer]) -> list[Item]:
+def sooner(items: Sequence[Item], kept: set[Buffer], bindings: Bindings) -> list[Item]:
     """Items in an order that their values allow. `kept` outlives the program."""
-    return Order(list(units(items)), kept).run()
+    return Order(list(units(items)), kept, bindings).run()
 
 
 def units(items: Sequence[Item]) -> Iterator[Unit]:
@@ -28,8 +29,8 @@ def units(items: Sequence[Item]) -> Iterator[Unit]:
 
 
 class Order:
-    def __init__(self, given: list[Unit], kept: set[Buffer]):
-        self.units, self.kept = given, kept
+    def __init__(self, given: list[Unit], kept: set[Buffer], bindings: Bindings):
+        self.units, self.kept, self.bindings = given, kept, bindings
         self.used = [{b for item in unit for b in used(item)} for unit in given]
         self.made = [{b for item in unit for b in made_by(item)} for unit in given]
         self.users: dict[Buffer, set[int]] = {}  # of those that have not run
@@ -40,10 +41,13 @@ class Order:
     def find_edges(self) -> None:
         makers: dict[Buffer, int] = {}
         written: dict[Buffer, int] = {}  # by the last call that may have changed it
+        bound: dict[s.Atom, int] = {}
         for i, unit in enumerate(self.units):
             for b in self.used[i]:
                 self.users.setdefault(b, set()).add(i)
-            self.waits_for.append({m[b] for m in (makers, written) for b in self.used[i] if b in m})
+            needed = {bound[a] for item in unit for a in self.bindings.needed(steps_of(item)) if a in bound}
+            self.waits_for.append(needed | {m[b] for m in (makers, written) for b in self.used[i] if b in m})
+            bound.update((a, i) for item in unit if isinstance(item, Call) for a in item.binds)
             makers.update(dict.fromkeys(self.made[i], i))
             if any(isinstance(item, Call) and item.ordered for item in unit):
                 written.update(dict.fromkeys(self.used[i], i))
@@ -76,6 +80,10 @@ class Order:
 
     def ends(self, b: Buffer) -> bool:
         return b.producer is not None and b not in self.kept
+
+
+def steps_of(item: Item) -> Sequence[Step]:
+    return item.loops if isinstance(item, Kernel) else [item]
 
 
 def made_by(item: Item) -> list[Buffer]:

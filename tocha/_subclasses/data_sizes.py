@@ -8,7 +8,9 @@ sizes and offsets of some views are new symbols.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from tocha._subclasses.errors import (
@@ -19,12 +21,13 @@ from tocha._subclasses.errors import (
 )
 from tocha.ir import symbolic as s
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
-from tocha.ir.sym_types import SymInt, expression
-from tocha.operators.facts import Facts
+from tocha.ir.sym_types import Symbolic, SymInt, expression, wrap
+from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import DataDependent
 from tocha.operators.record import Operator
 from tocha.operators.rules import wrap_dim
 
+Call = Callable[[dict[str, Any]], Any]  # an operator on its arguments
 QUESTIONS = 64  # of one call of an operator
 _NOT_REFUSED = (
     GuardOnDataDependentSymNode,
@@ -36,41 +39,93 @@ _NOT_REFUSED = (
 )
 
 
-def answered(env: ShapeEnv, asked: GuardOnDataDependentSymNode, call: Callable[[], Any]) -> Any:
+def answered(env: ShapeEnv, asked: GuardOnDataDependentSymNode, operator: Call, arguments: dict[str, Any]) -> Any:
     """The result of a call that asked something of numbers that come from data; raises where that stays open."""
+
+    def call() -> Any:
+        return operator(arguments)
+
     with contextlib.ExitStack() as taken:
         for _ in range(QUESTIONS):
             r = asked.cond
             if env.trying or not isinstance(r, s.Relation):
                 raise asked
-            if _refuses(env, call, r):
-                _promise(env, s.negate(r))
-            elif _refuses(env, call, s.negate(r)):
-                _promise(env, r)
+            if (refusal := _refusal(env, call, r)) is not None:
+                _promise(env, s.negate(r), refusal)
+            elif (refusal := _refusal(env, call, s.negate(r))) is not None:
+                _promise(env, r, refusal)
             elif r.kind in ("eq", "ne"):
                 taken.enter_context(env.supposing(r if r.kind == "ne" else s.negate(r)))
             else:
                 raise asked
             try:
-                return call()
+                return watched(env, operator, arguments)
             except GuardOnDataDependentSymNode as again:
                 asked = again
     raise asked
 
 
-def _refuses(env: ShapeEnv, call: Callable[[], Any], r: s.Relation) -> bool:
-    with env.trial(r):
+def watched(env: ShapeEnv, operator: Call, arguments: dict[str, Any]) -> Any:
+    """The result of a call. Where it took sizes not to be 0 or 1 and would refuse them, they are promised not to be."""
+    before, env.taken = env.taken, []
+    try:
+        found, taken = operator(arguments), dict.fromkeys(env.taken)
+    finally:
+        env.taken = before
+    for r in taken:
+        for symbol, value in _contradicting(env, r) if env.known.holds(r) is None else ():
+            given = {n: _at(v, env, {symbol: value}) for n, v in arguments.items()}
+            refusal = _refusal(env, partial(operator, given), s.eq(s.of_atom(symbol), value))
+            if refusal is not None:
+                _promise(env, r, refusal)
+                break
+    return found
+
+
+def _contradicting(env: ShapeEnv, r: Any) -> Iterator[tuple[s.Atom, Any]]:
+    """Values of symbols that make a size 0 or 1, and r false."""
+    sizes = [s.of_atom(a) for a in sorted(r.symbols & env.size_like)]
+    sizes += [v for a, v in env.replacements.items() if a in env.size_like and s.free_symbols(v) & r.symbols]
+    for size in sizes:
+        for n in (0, 1):
+            for symbol in sorted(size.symbols & r.symbols):
+                value = s.solve(s.eq(size, n), symbol)
+                if value is not None and s.substitute(r, {symbol: value}) is False:
+                    yield symbol, value
+                    break
+
+
+def _at(v: Any, env: ShapeEnv, values: dict[s.Atom, Any]) -> Any:
+    """An argument where symbols are known."""
+    if isinstance(v, Symbolic):
+        return wrap(s.substitute(env.simplify(v.expr), values), env)
+    if isinstance(v, Scalar):
+        return Scalar(_at(v.value, env, values))
+    if isinstance(v, list | tuple):
+        return type(v)(_at(x, env, values) for x in v)
+    if not isinstance(v, Facts):
+        return v
+    sizes, steps = (_at(x, env, values) for x in (v.sizes, v.steps))
+    offset, number = (_at(x, env, values) for x in (v.offset, v.number))
+    return Facts(sizes, v.dtype, v.device, steps, offset, v.memory, v.conjugated, v.negated, v.requires_grad, v.base, number)  # fmt: skip
+
+
+def _refusal(env: ShapeEnv, call: Callable[[], Any], r: s.Relation) -> Exception | None:
+    """What an operator raises where r holds."""
+    with env.trial(r), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a call that nobody made
         try:
             call()
         except _NOT_REFUSED:
-            return False
-        except (RuntimeError, IndexError, ValueError, TypeError):
-            return True
-    return False
+            return None
+        except (RuntimeError, IndexError, ValueError, TypeError) as e:
+            return e
+    return None
 
 
-def _promise(env: ShapeEnv, r: Any) -> None:
-    env.expect(r)
+def _promise(env: ShapeEnv, r: Any, refusal: Exception) -> None:
+    kind = next(k for k in (RuntimeError, IndexError, ValueError, TypeError) if isinstance(refusal, k))
+    env.expect(r, str(refusal), kind, by_operator=True)
     for atom in s.free_symbols(r):
         if env.is_unbacked_symint(atom) and env.known.bounds(s.of_atom(atom))[0] >= 0:
             env.mark_size_like(atom)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any
 
@@ -106,20 +106,21 @@ class FakeInterpreter(Interpreter):
         asked = dispatch.modes.stack or (self.wrapped and self.meets_wrapper(arguments))
         if asked and is_seen_whole(o) and not _C._dispatch_disabled():
             return self.shown_to_modes(o, arguments, inplace)
+        env = self.mode.shape_env
+        fixed = inplace or env is None or env.trying
         try:
-            return super().call(o, arguments, inplace)
+            if fixed or not env.size_like:
+                return super().call(o, arguments, inplace)
+            return data_sizes.watched(env, partial(super().call, o), arguments)
         except GuardOnDataDependentSymNode as asked:
-            env = self.mode.shape_env
-            if inplace or env is None or env.trying:
+            if fixed:
                 raise
             return self.without_values(asked, o, arguments)
 
     def without_values(self, asked: GuardOnDataDependentSymNode, o: Operator, arguments: dict[str, Any]) -> Any:
         """The call, of which something rests on numbers that come from data."""
         try:
-            return data_sizes.answered(
-                self.mode.shape_env, asked, lambda: super(FakeInterpreter, self).call(o, arguments)
-            )
+            return data_sizes.answered(self.mode.shape_env, asked, partial(super().call, o), arguments)
         except GuardOnDataDependentSymNode:
             found = data_sizes.loose_view(self.mode, o, arguments)
             if found is None:

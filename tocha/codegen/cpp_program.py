@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
+from tocha.codegen.cpp_scalar import memory_type
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Buffer, Call, Convolution, Followed, Geometry, NotLowered, Product, Program
+from tocha.ir.loops import Buffer, Call, Convolution, Element, Followed, Geometry, NotLowered, Product, Program, Source
 from tocha.ir.memory import MemoryPlan, last_uses
 from tocha.ir.sym_types import FloatExpr
 
@@ -65,12 +67,14 @@ class ProgramWriter:
         self.calls: list[Call] = []
         self.sizes: dict[s.Atom, str] = {}
         self.ran = 0  # kernels so far
+        self.checks = list(program.checks)
         self.relied_on = self.buffers_with_geometry()
 
     def buffers_with_geometry(self) -> set[Buffer]:
         """What kernels read or write where it lies, and what is seen through a view of which the program knows the geometry."""
         read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
         read |= {b for p in self.items if isinstance(p, Followed) for b in p.operands()}
+        read |= {g.buffer for c in self.items if isinstance(c, Element) for g in c.tensors}
         shown = [g for c in self.items if isinstance(c, Call) for g in c.tensors]
         shown += [o for o in self.program.outputs if isinstance(o, Geometry)]
         return read | {g.buffer for g in shown if not g.is_whole and not any(g.buffer.bits)}
@@ -82,7 +86,7 @@ class ProgramWriter:
         found = self.sizes.get(a)
         if found is None:
             if a not in self.program.sizes:
-                raise NotLowered(f"the size {a} is not one of an input")
+                raise NotLowered(f"the number {a} is neither one of an input nor known by then")
             read = self.size_text(self.program.sizes[a])
             found = self.sizes[a] = f"size_{len(self.sizes)}"
             self.early.append(f"  const int64_t {found} = {read};")
@@ -91,8 +95,28 @@ class ProgramWriter:
     def size_text(self, source: Any) -> str:
         if isinstance(source, s.Expr):
             return self.index(source)
-        of = f"inputs[{source.position}]"
-        return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
+        return read_by(source, f"inputs[{source.position}]")
+
+    def bind(self, c: Call) -> None:
+        """Symbols that a call has made known, and what must hold of them."""
+        for atom, source in c.binds.items():
+            if isinstance(c, Element):
+                (g,) = c.tensors
+                read = f"*reinterpret_cast<const {memory_type(g.dtype)}*>({self.address(g)})"
+                read = f"bits_of(double(float({read})))" if g.dtype.is_reduced else f"bits_of({read})" if g.dtype.is_floating else f"int64_t({read})"  # fmt: skip
+            elif isinstance(source, s.Expr):
+                read = self.index(source)
+            else:
+                made = c.results[source.position]
+                assert made is not None
+                read = read_by(source, self.where[made])
+            self.sizes[atom] = f"size_{len(self.sizes)}"
+            self.put(f"const int64_t {self.sizes[atom]} = {read};")
+        for check in [k for k in self.checks if c.binds and self.is_known(k.relation)]:
+            self.checks.remove(check)
+            self.put(
+                f"if (!{self.index.relation(check.relation)}) return api->refuse({quoted(check.error)}, {quoted(check.message)});"
+            )
 
     def write(self) -> str:
         kernels = [writer_of(k, self.program.known) for k in self.items if isinstance(k, Kernel)]
@@ -114,6 +138,8 @@ class ProgramWriter:
             elif isinstance(item, Kernel):
                 if item.after is None:
                     self.kernel(writers[item])
+            elif isinstance(item, Element):
+                self.bind(item)
             else:
                 self.call(item)
             for b in last.get(i, ()):
@@ -145,18 +171,19 @@ class ProgramWriter:
                 self.expect(b, f"inputs[{i}]", i)
 
     def expect(self, b: Buffer, tensor: str, position: int) -> None:
-        sizes = [n if isinstance(n, int) else -1 for n in b.sizes]
+        given = b.producer is None  # then symbols may be read off this very tensor, and guards have seen to the others
+        sizes = [n if isinstance(n, int) or (not given and self.is_known(n)) else -1 for n in b.sizes]
         strides = [n if isinstance(n, int) or self.is_known(n) else -1 for n in b.strides]
         n = len(sizes)
-        fixed = "static " if all(isinstance(n, int) for n in strides) else ""
+        fixed = "static " if all(isinstance(n, int) for n in (*sizes, *strides)) else ""
         self.put("{")
         self.put(f"  {fixed}const int64_t sizes[] = {{{self.listed(sizes)}}}, strides[] = {{{self.listed(strides)}}};")
         self.put(f"  if (api->expect({tensor}, {position}, {self.dtype(b)}, {n}, sizes, strides)) return 1;")
         self.put("}")
 
     def is_known(self, e: s.Expr) -> bool:
-        """Whether the program can compute it from what it is given."""
-        return all(a in self.program.sizes for a in s.free_symbols(e))
+        """Whether the program can compute it by now."""
+        return all(a in self.program.sizes or a in self.sizes for a in s.free_symbols(e))
 
     def listed(self, values: Sequence[Any]) -> str:
         return (
@@ -321,6 +348,7 @@ class ProgramWriter:
         self.put("}")
         for t in temporaries:
             self.put(f"{t}.reset();")
+        self.bind(c)
         for b in c.results:
             if b is not None and b in self.relied_on:
                 self.expect(b, self.where[b], which)
@@ -345,6 +373,9 @@ class ProgramWriter:
             if isinstance(o, float | FloatExpr):
                 self.put(f"outputs[{i}] = api->real({self.index.real(o)});")
                 continue
+            if isinstance(o, bool | s.Relation):
+                self.put(f"outputs[{i}] = api->truth({self.index.relation(o)});")
+                continue
             if isinstance(o, int | s.Expr):
                 self.put(f"outputs[{i}] = api->number({self.index(o)});")
                 continue
@@ -356,6 +387,16 @@ class ProgramWriter:
                 continue
             self.put(f"api->retain({self.where[o.buffer]});")
             self.put(f"outputs[{i}] = {self.where[o.buffer]};")
+
+
+def read_by(source: Source, of: str) -> str:
+    return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
+
+
+def quoted(text: str) -> str:
+    """A string of C++, byte by byte where it is not plain."""
+    plain = set(string.ascii_letters + string.digits + " .,:;!()[]{}<>=+-*/%&|^~'_@#$")
+    return '"' + "".join(c if c in plain else "".join(f"\\{b:03o}" for b in c.encode()) for c in text) + '"'
 
 
 __all__ = ["ProgramWriter"]

@@ -8,7 +8,7 @@ what is wrong with one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -169,9 +169,17 @@ class Call:
     key: str = ""  # what it is, for caches
     ordered: bool = False  # draws random numbers or does something: keeps its place among others that do
     origins: tuple[str, ...] = ()  # the node that it came from
+    # Symbols that are known from then on: read off its results, or expressions of those before them.
+    binds: dict[s.Atom, Any] = field(default_factory=dict)
+    is_view: bool = False  # its results may lie on the memory of its tensors
 
     def __repr__(self) -> str:
         return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(g.buffer.name for g in self.tensors)})"
+
+
+@dataclass(eq=False, repr=False)
+class Element(Call):
+    """The element of a tensor of one, read as an integer that symbols stand for."""
 
 
 @dataclass(eq=False, repr=False)
@@ -229,12 +237,20 @@ Step = Loop | Call
 
 
 class Source(NamedTuple):
-    """Where a symbol's value is read: of an input, by a function of the interface ("size" and "stride" of a dim, "integer",
-    "real_bits" of a number)."""
+    """Where a symbol's value is read: of an input or a call's result, by a function of the interface ("size" and "stride" of a dim,
+    "offset", "integer", "real_bits" of a number); "element" is that of an Element."""
 
     position: int
     function: str
     dim: int | None = None
+
+
+class Check(NamedTuple):
+    """What is known of symbols because the program makes sure of it, as soon as it knows them."""
+
+    relation: Any
+    message: str
+    error: str  # a type of Python's own
 
 
 @dataclass(eq=False)
@@ -247,6 +263,7 @@ class Program:
     outputs: list[Any]  # Geometry; a symbolic integer; None
     known: Assumptions
     sizes: dict[s.Atom, Any] = field(default_factory=dict)  # what a symbol is: a Source, or an expression of others
+    checks: list[Check] = field(default_factory=list)
 
     def __repr__(self) -> str:
         lines = [f"inputs: {', '.join(map(repr, self.inputs))}", *map(repr, self.steps)]
@@ -256,6 +273,44 @@ class Program:
                 f"outputs: {', '.join(o.buffer.name if isinstance(o, Geometry) else str(o) for o in self.outputs)}",
             ]
         )
+
+
+class Bindings:
+    """Which symbols of a program are known only after a step of it, and what waits for them.
+
+    A symbol counts as known when what is checked of it has been: with those that the checks tie it to.
+    """
+
+    def __init__(self, program: Program):
+        self.bound = {a for step in program.steps if isinstance(step, Call) for a in step.binds}
+        self.ties: dict[s.Atom, frozenset[s.Atom]] = {}
+        for check in program.checks:
+            together = frozenset(s.free_symbols(check.relation) & self.bound)
+            for a in together:
+                self.ties[a] = self.ties.get(a, frozenset()) | together
+
+    def needed(self, steps: Iterable[Step]) -> set[s.Atom]:
+        """The symbols that must be known before these steps run."""
+        if not self.bound:
+            return set()
+        found = {a for step in steps for e in expressions(step) for a in s.free_symbols(e)} & self.bound
+        return found.union(*(self.ties[a] for a in found if a in self.ties))
+
+
+def expressions(step: Step) -> Iterator[Any]:
+    """All that a step has to compute of symbols when it runs."""
+    if isinstance(step, Call):
+        for g in step.tensors:
+            yield from (*g.sizes, *g.strides, g.offset)
+        yield from step.sizes or ()
+        return
+    yield from step.sizes
+    for r in step.reads:
+        yield from (r.address, r.guard) if isinstance(r, Load) else (r.value,)
+    for b in step.results:
+        yield from (*b.sizes, *b.strides)
+    yield from (i.size for i in step.indirect)
+    yield from (step.count, step.number)
 
 
 def plain(value: Any) -> Any:
@@ -284,22 +339,31 @@ def in_memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> list[int]:
     """Dims, the outermost in memory first."""
     if all(isinstance(n, int) for n in strides):
         return sorted(range(len(sizes)), key=lambda d: (-strides[d], d))
-    return list(range(len(sizes)))
+    dense = dense_dims(sizes, strides)
+    return list(range(len(sizes))) if dense is None else dense[::-1]
+
+
+def dense_dims(sizes: Sequence[Any], strides: Sequence[Any]) -> list[int] | None:
+    """Dims from the innermost on where each begins with what those inside of it span; None where there is no such order."""
+    order = [d for d, n in enumerate(sizes) if isinstance(n, int) and n == 1]
+    left = [d for d in range(len(sizes)) if d not in order]
+    steps: tuple[Any, ...] = (1,)
+    while left:
+        d = next((d for d in reversed(left) if strides[d] in steps), None)
+        if d is None:
+            return None
+        left.remove(d)
+        order.append(d)
+        # Strides count a size that may be 0 as 1; where sizes are known to be more they are plain products.
+        steps = plain(s.mul(strides[d], sizes[d])), plain(s.mul(strides[d], s.extremum("max", [sizes[d], 1])))
+    return order
 
 
 def is_dense(sizes: Sequence[Any], strides: Sequence[Any], known: Assumptions) -> bool:
     sizes, strides = ([known.simplify(plain(n)) for n in numbers] for numbers in (sizes, strides))
     if all(isinstance(n, int) for n in (*sizes, *strides)):
         return layout.is_dense(sizes, strides)
-    steps: tuple[Any, ...] = (1,)
-    for n, stride in zip(reversed(sizes), reversed(strides), strict=True):
-        if isinstance(n, int) and n == 1:
-            continue
-        if stride not in steps:
-            return False
-        # Strides count a size that may be 0 as 1; where sizes are known to be more they are plain products.
-        steps = plain(s.mul(stride, n)), plain(s.mul(stride, s.extremum("max", [n, 1])))
-    return True
+    return dense_dims(sizes, strides) is not None
 
 
 # ---- verification --------------------------------------------------------------------------------

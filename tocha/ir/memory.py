@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
-from tocha.ir.loops import Buffer, Followed, Geometry, Loop, Product, Program, address_of
+from tocha.ir.loops import Buffer, Element, Followed, Geometry, Loop, Product, Program, address_of
 
 ALIGNMENT = 64
 LARGE = 1 << 16  # bytes: what is so large is a tensor, whose memory serves others as soon as it is used up
@@ -37,8 +37,19 @@ def used(item: Item) -> list[Buffer]:
     return [*(g.buffer for g in item.tensors), *(r for r in item.results if r is not None)]
 
 
+def bases_of(items: Sequence[Item]) -> dict[Buffer, set[Buffer]]:
+    """What results of calls that make views lie on."""
+    found: dict[Buffer, set[Buffer]] = {}
+    for item in items:
+        if not isinstance(item, Kernel) and item.is_view:
+            given = {b for g in item.tensors for b in (g.buffer, *found.get(g.buffer, ()))}
+            found.update((r, given) for r in item.results if r is not None)
+    return found
+
+
 def last_uses(items: Sequence[Item]) -> dict[Buffer, int]:
-    return {b: i for i, item in enumerate(items) for b in used(item)}
+    bases = bases_of(items)
+    return {b: i for i, item in enumerate(items) for u in used(item) for b in (u, *bases.get(u, ()))}
 
 
 def nbytes(b: Buffer) -> int | None:
@@ -95,7 +106,9 @@ class Planner:
         self.plan = MemoryPlan()
         self.last = last_uses(items)
         self.kept = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
-        self.called = {b for i in items if not isinstance(i, Kernel | Product) for b in used(i)}
+        self.bases = bases_of(items)
+        self.kept |= {b for shown, bases in self.bases.items() if shown in self.kept for b in bases}
+        self.called = {b for i in items if not isinstance(i, Kernel | Product | Element) for b in used(i)}
         self.targets = self.written_inputs(written)
         self.handed_over = {i.result for i in items if isinstance(i, Product) and self.becomes_result(i.result)}
 
@@ -156,6 +169,7 @@ class Planner:
         """A buffer that ends in this kernel and that b may be written over."""
         known = self.program.known
         target = self.targets.get(b)
+        taken = taken.union(*(self.bases.get(r, ()) for r in kernel.reads()))  # they are read through views
         if target is not None:
             read_later = self.last.get(target, -1) > i or target in taken
             if not read_later and reads_where_it_writes(kernel, target, b, known):

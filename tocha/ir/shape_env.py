@@ -87,11 +87,13 @@ class ShapeGuard:
 
 @dataclass(frozen=True)
 class RuntimeAssert:
-    """A relation of unbacked symbols that the program checks when it runs."""
+    """A relation of unbacked symbols that the program checks when it runs, or an operator of it."""
 
     expr: Relation
     msg: str
     place: Place | None
+    error: type[Exception] = RuntimeError
+    by_operator: bool = False
 
 
 @dataclass(eq=False)
@@ -141,6 +143,7 @@ class ShapeEnv:
         self._by_value: dict[int, Expr] = {}
         self._suppressed = 0
         self.trying = False  # an answer is tried out: no other question is answered that way meanwhile
+        self.taken: list[Any] | None = None  # answers that rest on sizes being neither 0 nor 1, for who collects them
         self._counts: dict[str, int] = {}
 
     # -- symbols
@@ -329,6 +332,8 @@ class ShapeEnv:
         if answer is None:
             promised = self._size_oblivious(r)
             if promised is not None:
+                if self.taken is not None and not self.trying:
+                    self.taken.append(r if promised else s.negate(r))
                 return promised
             if self.trying and r.kind in ("eq", "ne"):
                 return bool(r.kind == "ne")
@@ -341,7 +346,8 @@ class ShapeEnv:
     def _size_oblivious(self, r: Any) -> bool | None:
         """For sizes without a hint, those that come from data: they are taken not to be 0 or 1 where nothing else decides."""
         atoms = [a for a in r.symbols if a in self.size_like]
-        if not atoms:
+        sums = [v for a, v in self.replacements.items() if a in self.size_like and s.free_symbols(v) & r.symbols]
+        if not atoms and not sums:
             return None
         assumed = Assumptions()
         assumed.ranges = dict(self.known.ranges)
@@ -349,7 +355,12 @@ class ShapeEnv:
         assumed.nonnegative = list(self.known.nonnegative)
         for a in atoms:
             assumed.constrain(a, 2, math.inf)
-        return assumed.holds(r)
+        known = assumed.holds(r)
+        if known is None and sums:  # sizes that were found to be what others leave
+            assumed.nonnegative += [s.add(v, -2) for v in sums]
+            assumed.forget_derived()
+            known = assumed.holds(r)
+        return known
 
     def specialize(self, e: Any) -> Any:
         """The value of e, on which the program then rests."""
@@ -373,7 +384,9 @@ class ShapeEnv:
         self.guards.append(ShapeGuard(r, users_place()))
         self.known.learn(r)
 
-    def expect(self, r: Any, message: str = "") -> bool:
+    def expect(
+        self, r: Any, message: str = "", error: type[Exception] = RuntimeError, by_operator: bool = False
+    ) -> bool:
         """r is promised (`_check`): guarded where there is a hint, else asserted when the program runs."""
         known = self.known.holds(r)
         if known is not None:
@@ -382,7 +395,8 @@ class ShapeEnv:
         if self.hint(r) is not None:
             return self.decide(r)
         newest = max((a for a in r.symbols if a in self.unbacked), key=lambda a: a.serial)
-        self.deferred_runtime_asserts.setdefault(newest, []).append(RuntimeAssert(r, message, users_place()))
+        made = RuntimeAssert(r, message, users_place(), error, by_operator)
+        self.deferred_runtime_asserts.setdefault(newest, []).append(made)
         self.known.learn(r)
         return True
 

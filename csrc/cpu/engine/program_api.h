@@ -68,6 +68,10 @@ struct tocha_api {
   void (*ran)(void* program, int64_t kernel, int64_t began);
   int (*product)(const tocha_product* p);
   int (*convolution)(const tocha_convolution* c);
+  // What was promised of numbers that come from data does not hold; the error is a type of Python's own.
+  int (*refuse)(const char* error, const char* message);
+  int64_t (*offset)(void* t);  // of the first element in the storage
+  void* (*truth)(int value);   // a result that is a Python bool
 };
 
 enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
@@ -77,4 +81,4 @@ typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** i
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 7;
+constexpr int64_t kTochaApiVersion = 8;

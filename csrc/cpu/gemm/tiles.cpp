@@ -157,7 +157,8 @@ class Multiplication {
     const int64_t threads =
         in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), s.m * s.n * s.k / kWorkPerThread);
     if (threads <= 1) return {1, 1};
-    const bool by_rows = s.n < kRowsApart * threads || (s.m >= kManyRows * threads && s.k * s.n * size() <= kSmallBytes);
+    const bool by_rows =
+        s.n < kRowsApart * threads || (s.m >= kManyRows * threads && s.k * s.n * size() <= kSmallBytes);
     int64_t row_parts = by_rows ? std::clamp<int64_t>(s.m / kRowsApart, 1, threads) : 1;
     while (threads % row_parts != 0) --row_parts;
     const int64_t col_parts = threads / row_parts, panels = ceil_div(s.n, tiles_.nr);

@@ -122,16 +122,15 @@ NodeRef unknown_write(const Unknown& words, const char* op, const Tensor* ins, i
 }
 
 void record_unknown(const Unknown& words, const char* name, const Tensor* ins, int nin, const Tensors& lists,
-                    const Tensor* outs, int nout) {
-  if (std::any_of(outs, outs + nout, is_differentiable)) refuse_tangents(words, ins, nin, lists);
+                    const Tensors& outs) {
+  if (std::any_of(outs.begin(), outs.end(), is_differentiable)) refuse_tangents(words, ins, nin, lists);
   NodeRef node = unknown_node(words, name, ins, nin, lists);
-  for (int i = 0; i < nout; ++i) {
-    bool same = false;
-    for (int k = 0; k < nin; ++k) same = same || outs[i].is(ins[k]);
-    if (same)
-      skip_output(outs[i], *node);
+  for (const Tensor& out : outs) {
+    auto given = [&](const Tensor& t) { return out.is(t); };
+    if (std::any_of(ins, ins + nin, given) || std::any_of(lists.begin(), lists.end(), given))
+      skip_output(out, *node);
     else
-      set_history(outs[i], node);
+      set_history(out, node);
   }
 }
 

@@ -41,7 +41,7 @@ inline bool is_given(IntsView) { return true; }
 
 // Operators without a gradient: their results say so when backward arrives.
 void record_unknown(const Unknown& words, const char* name, const Tensor* ins, int nin, const Tensors& lists,
-                    const Tensor* outs, int nout);
+                    const Tensors& outs);
 // The node of such an operator that is about to write to its first input.
 NodeRef unknown_write(const Unknown& words, const char* op, const Tensor* ins, int nin, const Tensors& lists);
 // What nobody can carry on must not get lost in silence.

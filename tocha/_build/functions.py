@@ -291,16 +291,14 @@ class Family(TakenOver):
             ]
         if lacks_gradient(o) and form == "function":
             count = len(o.schema.returns)
-            listed = o.schema.returns[0].type == "Tensor[]"
-            outs = "out.data(), static_cast<int>(out.size())" if listed else "outs, " + str(count)
+            each = ["out"] if count == 1 else [f"std::get<{i}>(out)" for i in range(count)]
             self.statics.append(unknown(o))
-            unpack = [] if listed else [f"    const Tensor outs[] = {{{'out' if count == 1 else ', '.join(f'std::get<{i}>(out)' for i in range(count))}}};"]
             return [
                 f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
                 f"    auto out = [&] {{ autograd::Unrecorded off; return {o.cpp_name}({names}); }}();",
-                *unpack,
+                f"    Tensors outs; {' '.join(f'autograd::flatten(outs, {v});' for v in each)}",
                 f"    const Tensor ins[] = {{{single or 'Tensor()'}}};",
-                f'    autograd::record_unknown(unknown_{o.cpp_name}, "{node_name(o)}", ins, {len(single.split(",")) if single else 0}, {lists[0] if lists else "Tensors()"}, {outs});',
+                f'    autograd::record_unknown(unknown_{o.cpp_name}, "{node_name(o)}", ins, {len(single.split(",")) if single else 0}, {lists[0] if lists else "Tensors()"}, outs);',
                 "    return out;",
                 "  }",
             ]

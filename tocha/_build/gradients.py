@@ -732,8 +732,8 @@ def lacks_gradient(o: Operator) -> bool:
         return "no_derivative" in o.tags
     if o.kind in ("composite", "view", "foreach") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
         return False
-    returns = [r.type for r in o.schema.returns]
-    return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)
+    returns = {r.type for r in o.schema.returns}
+    return bool(returns) and returns <= {"Tensor", "Tensor[]"} and any(a.is_tensor for a in o.schema.arguments)
 
 
 __all__ = [

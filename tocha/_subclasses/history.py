@@ -225,8 +225,15 @@ def is_differentiable(o: Operator) -> bool:
         return False
     if o.gradients or o.kind in ("pointwise", "view"):
         return True
-    returns = [r.type for r in o.schema.returns]
-    return "factory" not in o.tags and (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"}))
+    returns = {r.type for r in o.schema.returns}
+    return "factory" not in o.tags and bool(returns) and returns <= {"Tensor", "Tensor[]"}
+
+
+def flat_results(result: Any) -> list[Any]:
+    """The results of a call, those of lists among them each for itself."""
+    if not isinstance(result, list | tuple):
+        return [result]
+    return [r for part in result for r in (part if isinstance(part, list) else [part])]
 
 
 def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
@@ -249,7 +256,7 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
         count_write(written)  # now: what is kept of it is of this version
     if not inputs or any(result is v for v in arguments.values() if not writes):
         return result
-    results = list(result) if isinstance(result, list | tuple) else [result]
+    results = flat_results(result)
     slots = [(n, i) for n, i, _ in inputs]
     node = node_class(node_name(o, arguments, inplace))()
     if writes and isinstance(target, Facts):

@@ -42,14 +42,15 @@ def _singular_values(A, full_matrices, compute_uv):
 
 
 @rule
-def check_phase(name: "str", what: "str", diagonal: "Tensor") -> "none":
+def check_phase(name: "str", backward: "str", what: "str", diagonal: "Tensor") -> "none":
     """Refuses a loss that depends on the phases of complex vectors, which are arbitrary."""
     if not computes(diagonal):
         return
     phases = op.imag(diagonal)
     if not op.allclose(phases, op.zeros_like(phases), 1e-2, 1e-2):
+        quantity = "phase term, making it" if what == "singular vectors" else "quantity, so it is"
         raise RuntimeError(
-            f"[{name}] The {what} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss function depends on this phase term, making it ill-defined."
+            f"[{name}] {backward}: The {what} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss function depends on this {quantity} ill-defined."
         )
 
 
@@ -97,7 +98,7 @@ def singular_vectors_gradient(
         own = phases
         if to_Vh is not None:
             phases = phases + along_V.diagonal(0, -2, -1)
-        check_phase("linalg.svd", "singular vectors", phases)
+        check_phase("linalg.svd", "svd_backward", "singular vectors", phases)
         # the skew parts' diagonals are no part of the formula; what stands there instead is that of U, over S
         kept = op.real(inner.diagonal(0, -2, -1))
         inner = off_diagonal(inner) + op.diag_embed(op.complex(kept, op.imag(own) / S))
@@ -222,7 +223,7 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
         return op.matmul(V * grad0.unsqueeze(-2), V.mH)
     along = V.mH.matmul(grad1)
     if V.is_complex():
-        check_phase("linalg.eigh", "eigenvectors", along.diagonal(0, -2, -1))
+        check_phase("linalg.eigh", "linalg_eigh_backward", "eigenvectors", along.diagonal(0, -2, -1))
     inner = off_diagonal(skew(along) / (2 * gaps_between(result0)))
     if grad0 is not None:
         inner = inner + op.diag_embed(grad0)
@@ -305,7 +306,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
         return op.linalg_solve(V.mH, grad0.unsqueeze(-1) * V.mH)
     along = V.mH.matmul(grad1)
     diagonal = along.diagonal(0, -2, -1)
-    check_phase("linalg.eig", "eigenvectors", diagonal)
+    check_phase("linalg.eig", "linalg_eig_backward", "eigenvectors", diagonal)
     inner = off_diagonal((along - V.mH.matmul(V * op.real(diagonal).unsqueeze(-2))) / gaps_between(result0).conj())
     if grad0 is not None:
         inner = inner + op.diag_embed(grad0)

@@ -714,6 +714,7 @@ def histogram_facts(self, bins, range, weight, density):
 
 @native(
     "histogramdd.edges(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    underived="aten::_histogramdd_from_bin_tensors",
     algorithm="histogram",
     kernel="histogramdd_edges",
     variants="function, method",
@@ -726,6 +727,7 @@ def histogramdd_edges(self, bins, range, weight, density):
 
 @native(
     "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    underived="aten::_histogramdd_from_bin_cts",
     algorithm="histogram",
     variants="function, method",
     samples=lambda t: [((t(6, 2), [3, 2]), {"weight": t(6)})],
@@ -736,6 +738,7 @@ def histogramdd(self, bins, range, weight, density):
 
 @native(
     "histogramdd.bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    underived="aten::_histogramdd_from_bin_cts",
     algorithm="histogram",
     kernel="histogramdd_bins",
     variants="function, method",

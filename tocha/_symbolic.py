@@ -59,8 +59,9 @@ def _check(cond: Any, message: Callable[[], object] | None = None) -> None:
 
 def _assert_scalar(cond: Any, message: str, error: str = "RuntimeError") -> None:
     """In graphs: what was promised of numbers that come from data, and is known by now. `error` is a type of Python's own."""
-    if not cond:
-        raise getattr(builtins, error)(message)
+    kind = getattr(builtins, error)
+    if not (cond.env.expect(cond.expr, message, kind) if isinstance(cond, SymBool) else cond):
+        raise kind(message)
 
 
 def _check_index(cond: Any, message: Callable[[], object] | None = None) -> None:

@@ -131,6 +131,55 @@ def test_what_a_size_must_be_is_still_checked():
         compiled(X, *given(1, [-1, 4, 3], DATA[0][2]))
 
 
+# ---- what the program says of numbers
+
+
+def promised(n):
+    k = (n * 1)[0].item()
+    tocha._check(k <= 3, lambda: "at most three")
+    return tocha.arange(3)[:k]
+
+
+def promised_value(n):
+    tocha._check_value((n * 1)[0].item() != 4, lambda: "not four")
+    return n + 1
+
+
+def promised_of_all(n):
+    tocha._check_tensor_all(n < 4, lambda: "below four")
+    return n + 1
+
+
+@pytest.mark.parametrize(
+    ("program", "error", "message"),
+    [
+        (promised, RuntimeError, "at most three"),
+        (promised_value, ValueError, "not four"),
+        (promised_of_all, RuntimeError, "below four"),
+    ],
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_messages_of_promises(program, error, message, backend):
+    compiled = tocha.compile(program, backend=backend, fullgraph=True)
+    assert same(compiled(tocha.tensor([2])), program(tocha.tensor([2])))
+    with pytest.raises(error, match=message):
+        compiled(tocha.tensor([4]))
+
+
+def test_a_message_is_asked_for_where_it_is_needed():
+    def f(x):
+        tocha._check(x.shape[0] % 2 == 0, lambda: f"an even number of rows, not {x.shape[0]}")
+        return x + 1
+
+    counter = CompileCounter()
+    compiled = tocha.compile(f, backend=counter, fullgraph=True, dynamic=True)
+    for n in (4, 6, 8):
+        assert same(compiled(tocha.ones(n)), f(tocha.ones(n)))
+    assert counter.frame_count == 1
+    with pytest.raises(RuntimeError, match="an even number of rows, not 3"):
+        compiled(tocha.ones(3))
+
+
 # ---- an integer that is an input
 
 

@@ -180,3 +180,31 @@ def test_a_context_variable_at_a_break():
 def test_numbers_of_a_class_are_guarded():
     compiled = tocha.compile(lambda x, n: x * n, backend="eager", fullgraph=True)
     assert [compiled(tocha.ones(1), Count(n)).item() for n in (2, 3, 2)] == [2, 3, 2]
+
+
+# ---- modules whose parameters get their shapes at the first call
+
+
+class Lazy(tocha.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = tocha.nn.LazyConv1d(3, 1)
+        self.norm = tocha.nn.LazyBatchNorm1d()
+        self.linear = tocha.nn.LazyLinear(2)
+
+    def forward(self, x):
+        return self.linear(self.norm(self.conv(x)).relu())
+
+
+@pytest.mark.parametrize("make", [Lazy, lambda: tocha.nn.LazyLinear(2)])
+def test_lazy_modules_are_captured_at_their_first_call(make):
+    """With the random numbers that they draw outside, in one graph."""
+    results, counter = [], CompileCounter()
+    for compiled in (False, True):
+        tocha.manual_seed(5)
+        module = make()
+        call = tocha.compile(module, backend=counter, fullgraph=True) if compiled else module
+        results.append([call(tocha.arange(24.0).view(2, 4, 3)), call(tocha.ones(2, 4, 3)), tocha.rand(2)])
+        assert not any("Lazy" in type(m).__name__ for m in list(module.modules())[1:])
+    tocha.testing.assert_close(results[1], results[0])
+    assert counter.frame_count == 1

@@ -63,3 +63,38 @@ def test_errors():
     compiled = tocha.compile(lambda x: x * random.randint(5, 1), backend="eager")
     with pytest.raises(ValueError, match="empty range"):
         compiled(tocha.ones(1))
+
+
+def seeded(x):
+    r = random.Random(3)
+    return x + r.random() + r.randint(1, 5) + r.uniform(2, 3) + r.gauss(0, 1), r.getrandbits(9)
+
+
+def seeded_by_text(x):
+    r, values = random.Random("seed"), [1, 2, 3, 4, 5]
+    r.shuffle(values)
+    return x + values[0] + r.choice(values) * 10, sum(r.sample(values, 2))
+
+
+def broken(x):
+    r = random.Random(7)
+    y = x + r.random()
+    tocha._dynamo.graph_break()
+    return y + r.random(), r.random()
+
+
+def test_generators_of_a_known_seed():
+    both(seeded, 1)
+    both(seeded_by_text, 1)
+    both(broken, 2)
+
+
+def test_a_generator_that_is_handed_out_goes_on():
+    def f(x):
+        r = random.Random(7)
+        return x + r.random(), r
+
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        (a, r), (b, mine) = f(tocha.ones(2)), compiled(tocha.ones(2))
+        assert tocha.equal(a, b) and [r.random() for _ in range(3)] == [mine.random() for _ in range(3)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha._core.library_name import ours
-from tocha._dynamo import operators, polyfills
+from tocha._dynamo import draws, operators, polyfills
 from tocha._dynamo.native_calls import CALLS, call_polyfill
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
@@ -64,6 +64,8 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         return _named_tuple(f, cls, args, kwargs)
     if is_tuple_class(real) and len(args) < 2 and not kwargs:
         return NamedTupleValue(real, args[0].unpack(f) if args else [])
+    if real is draws.random.Random and not kwargs and (generator := draws.made_of(args)) is not None:
+        return generator
     new, holder = find_in_class(real, "__new__")
     if isinstance(new, staticmethod):
         made = f.wrap(new.__func__, None).call(f, [cls, *args], kwargs)

@@ -22,7 +22,7 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Escapes, Forbidden, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Changes, Escapes, Forbidden, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha._dynamo.source import forget_identities
 from tocha._logging import events
@@ -178,6 +178,8 @@ class Capture:
                 return out.guards.build(self.keep), made
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None
+            except Changes as first:
+                first.happens()
             except (Escapes, SkipFrame) as stopped:
                 if isinstance(stopped, SkipFrame) and (refused is None or refused.refusal.name != "exception"):
                     raise

@@ -11,9 +11,11 @@ from tocha._core.on_demand import Later
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.objects import ObjectValue
 
 if TYPE_CHECKING:
+    from tocha._dynamo.codegen import Codegen
     from tocha._dynamo.frame import Frame
 
 random = Later("random")
@@ -33,6 +35,33 @@ class Draw:
     args: tuple
 
 
+class Seeded(ObjectValue):
+    """A `random.Random` that captured code makes of a constant seed: what it draws is the same whenever the code runs."""
+
+    def __init__(self, seed: Any) -> None:
+        super().__init__(random.Random, random.Random(seed), new=True)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.start_call(generator_at)
+        cg.load_constant(self.real.getstate())
+        cg.end_call(1)
+        cg.fill_later(self)
+
+
+def generator_at(state: tuple) -> Any:
+    made = random.Random(0)
+    made.setstate(state)
+    return made
+
+
+def made_of(args: list[Value]) -> Seeded | None:
+    """The generator that `random.Random(*args)` is; None where nobody knows what it will draw."""
+    seed = args[0].realize() if len(args) == 1 else None
+    if seed is None or not seed.is_constant() or not isinstance(seed.constant(), int | float | str | bytes):
+        return None
+    return Seeded(seed.constant())
+
+
 def name_of(function: Any) -> str | None:
     """Of a function that draws: its name."""
     name = getattr(function, "__name__", "")
@@ -43,6 +72,8 @@ def name_of(function: Any) -> str | None:
 
 
 def draw(f: Frame, name: str, owner: Value, args: list[Value]) -> Value:
+    if isinstance(owner, Seeded) and all(a.is_constant() for a in args):
+        return Constant(f.checked(getattr(owner.real, name), *(a.constant() for a in args)))
     if not isinstance(owner, ObjectValue) or owner.cls is not random.Random or owner.new or owner.source is None:
         raise Unsupported("random", f"{name} of a generator that is not random.Random from outside")
     if not all(a.is_constant() for a in args):

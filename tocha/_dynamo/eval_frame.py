@@ -22,6 +22,7 @@ from tocha._dynamo import (
     guards,
     leaves,
     optimizers,
+    promises,
     resume,
     subgraphs,
 )
@@ -430,6 +431,7 @@ _ = (
     comptime,
     decorators,
     gradients,
+    promises,
     subgraphs,
 )  # they register what captured code does in place of some calls
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +104,14 @@ class SkipFrame(Exception):
     def __init__(self, reason: str, cause: Unsupported | None = None) -> None:
         super().__init__(reason)
         self.cause = cause
+
+
+class Changes(SkipFrame):
+    """Something has to happen before the frame is captured, once: it is looked at anew after that."""
+
+    def __init__(self, reason: str, happens: Callable[[], None]) -> None:
+        super().__init__(reason)
+        self.happens = happens
 
 
 class Escapes(Exception):

@@ -6,7 +6,7 @@ import pytest
 
 import tocha
 from tocha import _dynamo
-from tocha._dynamo.testing import EagerAndRecordGraphs
+from tocha._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 from tocha.ir.shape_env import ConstraintViolationError
 
 rows = [tocha.arange(4.0 * n).reshape(n, 4) for n in range(12)]
@@ -313,3 +313,18 @@ def test_a_view_whose_size_the_graph_found(backend):
     for k in (2, 3, 5):
         x = tocha.arange(6.0) % k
         assert all(tocha.equal(a, b) for a, b in zip(f(x, tocha.tensor(k)), compiled(x, tocha.tensor(k)), strict=True))
+
+
+def test_the_sign_of_a_pad_is_not_asked():
+    """Which of several lists is the longest changes from call to call."""
+
+    def f(xs):
+        longest = max(x.shape[0] for x in xs)
+        return tocha.stack([tocha.nn.functional.pad(x, (0, longest - x.shape[0])) for x in xs])
+
+    counter = CompileCounter()
+    compiled = tocha.compile(f, backend=counter, fullgraph=True)
+    for sizes in ((2, 4), (3, 5), (7, 6), (5, 5)):
+        xs = [tocha.arange(float(n)) for n in sizes]
+        assert tocha.equal(compiled(xs), f(xs))
+    assert counter.frame_count == 2

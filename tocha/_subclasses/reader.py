@@ -140,6 +140,9 @@ class FakeInterpreter(Interpreter):
         device = _C.get_default_device()
         return Device(device.type, device.index)
 
+    def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        return self.by_facts(o, arguments)
+
     def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
         before, modes.kernel = modes.kernel, (o.full_name, arguments)
         try:

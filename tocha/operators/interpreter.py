@@ -408,6 +408,11 @@ class Interpreter:
     def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
         return self.run(o, arguments)
 
+    def by_facts(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        """A composite, where only facts are wanted."""
+        known = NotImplemented if o.facts is None else o.facts(*arguments.values())
+        return self.run(o, arguments) if known is NotImplemented else known
+
     def run(self, o: Operator, arguments: dict[str, Any]) -> Any:
         before, _running.within = _running.within, o.body
         _running.interpreters.append(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import layout
+from tocha.ir.sym_types import Symbolic
 from tocha.operators import interpreter
 from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
@@ -359,6 +360,17 @@ def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
     return sizes
 
 
+@rule
+def check_kept(self: "Tensor", pad: "int[]") -> "none":
+    """That no more is cut off than there is."""
+    for i in range(min(len(pad) // 2, self.ndim)):
+        n = self.shape[self.ndim - 1 - i]
+        if n + min(pad[2 * i], 0) + min(pad[2 * i + 1], 0) < 0:
+            raise RuntimeError(
+                f"[constant_pad_nd] narrow(): length must be non-negative. Got padding ({pad[2 * i]}, {pad[2 * i + 1]}) for a dimension of size {n}"
+            )
+
+
 @composite(
     "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
     variants="function",
@@ -367,12 +379,7 @@ def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
 )
 def constant_pad_nd(self, pad, value):
     """self with value around it; negative padding cuts."""
-    for i in range(min(len(pad) // 2, self.ndim)):
-        n = self.shape[self.ndim - 1 - i]
-        if n + min(pad[2 * i], 0) + min(pad[2 * i + 1], 0) < 0:
-            raise RuntimeError(
-                f"[constant_pad_nd] narrow(): length must be non-negative. Got padding ({pad[2 * i]}, {pad[2 * i + 1]}) for a dimension of size {n}"
-            )
+    check_kept(self, pad)
     sizes = padded_sizes(self, pad, "constant_pad_nd")
     if all(n <= 0 for n in pad):
         kept = self
@@ -391,6 +398,15 @@ def constant_pad_nd(self, pad, value):
         target = target.narrow(d, max(before, 0), max(sizes[d] - max(before, 0) - max(after, 0), 0))
     target.copy_(inner)
     return out
+
+
+@facts(constant_pad_nd)
+def padded_facts(self, pad, value):
+    """Of a contiguous tensor all is known without the signs of pads that are symbols."""
+    if not any(isinstance(n, Symbolic) for n in pad) or not self.is_contiguous():
+        return NotImplemented
+    check_kept(self, pad)
+    return self.fresh(padded_sizes(self, pad, "constant_pad_nd"))
 
 
 @gradient(constant_pad_nd, "self")

@@ -393,7 +393,8 @@ def inverse(*records: Operator) -> Callable:
 def facts(*records: Operator) -> Callable:
     """Registers the rule for the results of `dynamic` operators on facts: Facts, or what shape rules return.
 
-    It runs as Python only. Sizes that depend on elements are `interpreter.current().unknown_size(...)`.
+    It runs as Python only. Sizes that depend on elements are `interpreter.current().unknown_size(...)`. A composite's says what it can
+    without asking what the body would, and is NotImplemented else.
     """
 
     def decorate(f: Callable) -> Callable:

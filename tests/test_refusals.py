@@ -182,6 +182,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("call", "said"), OTHERS, ids=[p for _, p in OTHERS])
 def test_other_errors(call, said):
     with pytest.raises(RuntimeError) as e:

@@ -21,6 +21,7 @@ from tocha.operators.record import (
     UNSIGNED,
     composite,
     gradient,
+    no_kernel,
     op,
     pointwise,
     reduced_floats,
@@ -709,6 +710,11 @@ def _no_complex(name):
     return {"refused": {COMPLEX: RuntimeError(f"{name} not implemented for complex tensors.")}}
 
 
+def _whole(name, word):
+    """Of integers PyTorch asks another kernel."""
+    return {"refused": {**_no_complex(name)["refused"], UNSIGNED: no_kernel(word)}}
+
+
 extreme = partial(pointwise, dtypes=REAL, variants="function, method, out")
 
 
@@ -724,13 +730,13 @@ def minimum(x, y):
     return x & y if x.dtype is dt.bool_ else s.minimum(x, y)
 
 
-@extreme("fmax(Tensor self, Tensor other) -> Tensor", types=_no_complex("fmax"), word="maximum_cpu")
+@extreme("fmax(Tensor self, Tensor other) -> Tensor", types=_whole("fmax", "maximum_cpu"))
 def fmax(x, y):
     """The greater of two elements; NaN only if both are."""
     return x | y if x.dtype is dt.bool_ else s.fmax(x, y)
 
 
-@extreme("fmin(Tensor self, Tensor other) -> Tensor", types=_no_complex("fmin"), word="minimum_cpu")
+@extreme("fmin(Tensor self, Tensor other) -> Tensor", types=_whole("fmin", "minimum_cpu"))
 def fmin(x, y):
     """The smaller of two elements; NaN only if both are."""
     return x & y if x.dtype is dt.bool_ else s.fmin(x, y)

@@ -33,9 +33,14 @@ UNARY = "function, method, inplace, out"
 BINARY = "function, method, inplace_method, out"
 
 
+def no_kernel(word: str) -> NotImplementedError:
+    """What `refused` says of dtypes for which PyTorch has a kernel of another name; "{}" is the dtype."""
+    return NotImplementedError(f"\"{word}\" not implemented for '{{}}'")
+
+
 def reduced_floats(word: str) -> dict:
-    """What a kernel that PyTorch names apart for half types says to the narrower ones: "mul_cpu_reduced_float"."""
-    return {FLOAT8: NotImplementedError(f"\"{word}_reduced_float\" not implemented for '{{}}'")}
+    """What a kernel that is named apart for half types says to the narrower ones: "mul_cpu_reduced_float"."""
+    return {FLOAT8: no_kernel(f"{word}_reduced_float")}
 
 
 COMMUTATIVE = (

@@ -6,7 +6,7 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, UNARY, UNSIGNED, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, INTS, NUMERIC, UNARY, UNSIGNED, no_kernel, pointwise
 
 
 def _no_complex(name):
@@ -44,7 +44,7 @@ def round(x):
     "round.decimals(Tensor self, *, int decimals=0) -> Tensor",
     node="RoundBackward1",
     dtypes=FLOATS,
-    types={"params": (dt.int64,)},
+    types={"params": (dt.int64,), "refused": {(*INTS, *UNSIGNED): no_kernel("round_cpu")}},
     aliases=("special.round",),
     aten=("round.decimals(Tensor self, *, int decimals) -> Tensor", "special_round"),
 )

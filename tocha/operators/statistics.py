@@ -665,7 +665,7 @@ def bincount_facts(self, weights, minlength):
     algorithm="histogram",
     variants="function, method, out",
     tags=frozenset({"no_gradient"}),
-    word="aminmax_cpu",
+    word="histogram_cpu",
 )
 def histc(self, bins, min, max):
     """Counts in equal bins between min and max; where both are equal, between the smallest and largest element."""

@@ -63,9 +63,30 @@ const char* overflow_name(DType d) {
       return "int16_t";
     case DType::Int64:
       return "int64_t";
+    case DType::UInt16:
+      return "uint16_t";
+    case DType::UInt32:
+      return "uint32_t";
+    case DType::UInt64:
+      return "uint64_t";
     default:
       return c_name(d);
   }
+}
+
+namespace {
+
+const KernelWord* words = nullptr;
+size_t word_count = 0;
+
+}  // namespace
+
+KernelWords::KernelWords(const KernelWord* given, size_t count) { words = given, word_count = count; }
+
+std::string kernel_word(const std::string& op) {
+  for (size_t i = 0; i < word_count; ++i)
+    if (op == words[i].op) return words[i].word;
+  return op.substr(0, op.find_last_not_of('_') + 1) + "_cpu";
 }
 
 RefusalEntry::RefusalEntry(const Refusal& r) { refusals().push_back(r); }
@@ -97,7 +118,7 @@ void refuse_dtype(const char* op, DType d, bool asked) {
     if (asked) replace(text, "Input dtype", "Optional dtype");
     fail(r->not_implemented ? ErrorKind::NotImplemented : ErrorKind::Runtime, "[", op, "] ", text);
   }
-  fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
+  fail(ErrorKind::NotImplemented, "[", op, "] \"", kernel_word(op), "\" not implemented for '", info(d).name, "'");
 }
 
 }  // namespace tocha

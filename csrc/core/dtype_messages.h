@@ -2,6 +2,7 @@
 // that an operator does not take.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "core/dtype.h"
@@ -24,6 +25,16 @@ struct Refusal {
 struct RefusalEntry {
   explicit RefusalEntry(const Refusal& r);
 };
+
+// PyTorch's name for an operator's kernel, from its record (tocha/operators/record.py). Looked up when a call fails.
+struct KernelWord {
+  const char* op;
+  const char* word;
+};
+struct KernelWords {
+  KernelWords(const KernelWord* words, size_t count);
+};
+std::string kernel_word(const std::string& op);  // exp: exp_vml_cpu; abs, whose record gives none: abs_cpu
 
 // "abs_cpu" not implemented for 'Bool'. `asked`: the dtype is not an input's but was asked for by dtype=.
 [[noreturn]] void refuse_dtype(const char* op, DType d, bool asked = false);

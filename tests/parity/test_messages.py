@@ -17,7 +17,7 @@ import numpy
 import pytest
 import torch
 from bad_calls import RATCHET, counted, groups, in_a_fork, shown, verdict
-from bad_programs import PROGRAMS
+from bad_programs import KERNEL_NAMES, PROGRAMS
 from processor import X86
 
 import tocha
@@ -59,6 +59,13 @@ def test_program(line: str) -> None:
     assert got is not None, f"accepted; PyTorch raises {shown(wanted)}"
     if line not in OWN_WORDS:
         assert verdict(wanted, got) == "same", f"\nwanted {shown(wanted)}\ngot    {shown(got)}"
+
+
+@pytest.mark.parametrize("line", KERNEL_NAMES)
+def test_kernel_names(line: str) -> None:
+    wanted, got = outcome(torch, line), outcome(tocha, line)
+    assert type(wanted) is NotImplementedError and type(got) is NotImplementedError, f"{shown(wanted)}\n{shown(got)}"
+    assert str(wanted).split("\n")[0] in str(got)
 
 
 # PyTorch lists keywords in no order, and its vector code asks for the dtype first.

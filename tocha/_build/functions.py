@@ -27,6 +27,7 @@ from tocha._build.gradients import (
     zero_table,
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
+from tocha._build.refusals import mask_of, messages_name, refusals, words_table
 from tocha._build.signatures import (
     argument_names,
     cut,
@@ -43,7 +44,6 @@ from tocha.codegen.translator_types import (
     Value,
     annotations_of,
     coerce,
-    cpp_string,
     default_cpp,
     own_type,
     parameter_type,
@@ -97,7 +97,7 @@ def includes(text: str) -> str:
     """The headers of the families that a generated source calls, so that one record's edit rebuilds no more than it must."""
     home = declared_in()
     families = sorted({home[name] for name in set(re.findall(r"\w+", text)) if name in home})
-    speaks = '#include "core/dtype_messages.h"\n' if re.search(r"\b(RefusalEntry|c_name_of)\b", text) else ""
+    speaks = '#include "core/dtype_messages.h"\n' if re.search(r"\b(RefusalEntry|c_name_of|kernel_word)\b", text) else ""
     return speaks + "".join(f'#include "ops/{m}.h"\n' for m in families)
 
 
@@ -137,34 +137,9 @@ def checks_numbers(ins: list) -> bool:
     return not {"checked", "filled", "number"}.isdisjoint(ins)
 
 
-def mask_of(dtypes: tuple) -> str:
-    order = {d: i for i, d in enumerate(dt.DTYPES)}
-    return hex(sum(1 << order[d] for d in dtypes)) + "u"
-
-
 def scalar_of(a) -> str:
     """An argument as a Scalar parameter of a loop."""
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
-
-
-def refusals(o: Operator) -> list[str]:
-    """The record's own words for dtypes it does not take, entered into the table that failing calls look at."""
-    said = (o.types or {}).get("refused", {})
-    first = str((o.types or {}).get("refused_first", False)).lower()
-    return [
-        f"static const RefusalEntry refusal_{o.cpp_name}_{i}({{{cpp_string(messages_name(o))}, {mask_of(with_small(d))}, "
-        f"{str(isinstance(e, NotImplementedError)).lower()}, {first}, {cpp_string(str(e))}}});"
-        for i, (d, e) in enumerate(said.items())
-    ]
-
-
-def with_small(dtypes: tuple[dt.DType, ...]) -> tuple[dt.DType, ...]:
-    """What is said of complex numbers is said of complex32 too."""
-    return (*dtypes, dt.complex32) if dt.complex64 in dtypes and dt.complex32 not in dtypes else dtypes
-
-
-def messages_name(o: Operator) -> str:
-    return o.public_name.lstrip("_")
 
 
 def pointwise_op(o: Operator) -> list[str]:
@@ -807,6 +782,7 @@ def generate() -> dict[str, str]:
     files["rules_generated.cpp"] = (
         '// Generated; do not edit.\n#include "rules_generated.h"\n#include "autograd/mode.h"\n' + includes(body) + "\nnamespace tocha::rules {\n\n" + body + "\n}\n"
     )
+    files["kernel_words.cpp"] = words_table()
     return files
 
 

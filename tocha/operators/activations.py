@@ -31,6 +31,7 @@ cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
     variants="function, method, inplace",
     tags=frozenset({"direct_half"}),
     core=True,
+    word="clamp_min_scalar_cpu",
 )
 def relu(x):
     """self where it is positive, else 0."""
@@ -65,18 +66,22 @@ def check_hardtanh(self, min_val, max_val):
     if min_val > max_val:
         raise ValueError(f"[hardtanh] min_val cannot be greater than max_val: got {min_val} and {max_val}")
     if self.dtype == dt.bool_:
-        raise NotImplementedError("[hardtanh] Bool inputs not supported for hardtanh")
+        raise RuntimeError("[hardtanh] Bool inputs not supported for hardtanh")
     if self.dtype == dt.uint8 and (min_val < 0 or max_val < 0):
         raise RuntimeError(
             f"[hardtanh] cannot do hardtanh on an unsigned type with negative limits: {min_val} and {max_val}"
         )
 
 
+_CLAMPED = {COMPLEX: NotImplementedError("clamp is not supported for complex types")}
+
+
 @cheap(
     "nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
     dtypes=NUMERIC,
-    types={"check": check_hardtanh, "like_self": NUMERIC},
+    types={"check": check_hardtanh, "like_self": NUMERIC, "refused": _CLAMPED},
     core=True,
+    word="clamp_scalar_cpu",
 )
 def hardtanh(x, min_val, max_val):
     """self kept within [min_val, max_val]."""
@@ -95,8 +100,9 @@ def hardtanh_gradient(grad, self, min_val, max_val):
     "nn_relu6(Tensor self) -> Tensor",
     node="HardtanhBackward0",
     dtypes=NUMERIC,
-    types={"like_self": NUMERIC},
+    types={"like_self": NUMERIC, "refused": {**_CLAMPED, BOOL: RuntimeError("Bool inputs not supported for hardtanh")}},
     variants="function, inplace",
+    word="clamp_scalar_cpu",
 )
 def relu6(x):
     """self kept within [0, 6]."""
@@ -170,6 +176,7 @@ def check_softshrink(self, lambd):
     "nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
     types={"check": check_softshrink},
     variants="function, out",
+    word="softshrink_check",
 )
 def softshrink(x, lambd):
     """self moved toward 0 by lambd, and 0 within [-lambd, lambd]."""
@@ -237,7 +244,7 @@ def elu_gradient(grad, self, alpha, scale, input_scale):
     return s.where(self <= 0, below, grad * scale)  # so that a NaN lets grad pass, as in its kin
 
 
-@activation("selu(Tensor self) -> Tensor", node="EluBackward0", variants="function, inplace")
+@activation("selu(Tensor self) -> Tensor", node="EluBackward0", variants="function, inplace", word="elu_cpu")
 def selu(x):
     """elu scaled so that layers keep mean 0 and variance 1."""
     return s.where(x > 0, x * SELU_SCALE, s.expm1(x) * (SELU_ALPHA * SELU_SCALE))
@@ -254,7 +261,12 @@ def check_celu(alpha):
         raise RuntimeError("[celu] ZeroDivisionError: alpha cannot be 0 for CELU")
 
 
-@activation("celu(Tensor self, Scalar alpha=1.0) -> Tensor", types={"check": check_celu}, variants="function, inplace")
+@activation(
+    "celu(Tensor self, Scalar alpha=1.0) -> Tensor",
+    types={"check": check_celu},
+    variants="function, inplace",
+    word="elu_cpu",
+)
 def celu(x, alpha):
     """self where it is positive, else alpha * (exp(self / alpha) - 1)."""
     return s.where(x > 0, x, alpha * s.expm1(x / alpha))
@@ -265,7 +277,7 @@ def celu_gradient(grad, self, alpha):
     return s.where(self <= 0, grad * exp_below(self, self / alpha), grad)
 
 
-@activation("_gelu(Tensor self) -> Tensor", variants="function")
+@activation("_gelu(Tensor self) -> Tensor", variants="function", word="GeluKernelImpl")
 def gelu_exact(x):
     """self * ndtr(self)."""
     return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
@@ -376,7 +388,9 @@ def softplus_gradient(grad, self, beta, threshold):
     return s.where(scaled > threshold, grad, grad * s.sigmoid(scaled))
 
 
-@activation("_logsigmoid(Tensor self) -> Tensor", node="LogSigmoidBackward0", variants="function")
+@activation(
+    "_logsigmoid(Tensor self) -> Tensor", node="LogSigmoidBackward0", variants="function", word="log_sigmoid_cpu"
+)
 def logsigmoid_formula(x):
     """log(sigmoid(self))."""
     return -soft_maximum(-x)

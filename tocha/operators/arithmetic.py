@@ -21,8 +21,10 @@ from tocha.operators.record import (
     UNSIGNED,
     composite,
     gradient,
+    no_kernel,
     op,
     pointwise,
+    reduced_floats,
     rule,
 )
 from tocha.operators.rules import contiguous_strides, is_integral, is_number, number, result_type, wants_gradient
@@ -80,6 +82,7 @@ def check_sub(self, other, alpha):
     tags=HALVES | {"numbers_first", "number_is_tensor"},
     aten=("add.Tensor", "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "add.out"),
     core=True,
+    word="add_stub",
 )
 def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
@@ -99,6 +102,7 @@ def add(x, y, alpha):
     tags=HALVES | {"numbers_first", "number_is_tensor"},
     aten=("sub.Tensor", "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "sub.out"),
     core=True,
+    word="add_stub",
 )
 def sub(x, y, alpha):
     """self - alpha * other."""
@@ -121,7 +125,7 @@ def rsub(self, other, alpha):
 @pointwise(
     "mul(Operand self, Operand other) -> Tensor",
     dtypes=(*REAL, *UNSIGNED, *COMPLEX, *COMPLEX32),
-    types={"in": ("T", "scalar")},
+    types={"in": ("T", "scalar"), "refused": reduced_floats("mul_cpu")},
     variants=BINARY,
     operator="__mul__",
     aliases=("multiply",),
@@ -175,7 +179,7 @@ PRECISE = {"in": ("T", "scalar")}
     "div(Operand self, Operand other) -> Tensor",
     node="DivBackward0|self=MulBackward0",
     dtypes=(*FLOATS, *COMPLEX),
-    types={"in": ("T", "scalar")},
+    types={"in": ("T", "scalar"), "refused": reduced_floats("div_cpu")},
     promote=INT_TO_FLOAT,
     variants=BINARY,
     operator="__truediv__",
@@ -235,24 +239,37 @@ def div_rounding(self, other, rounding_mode):
 
 @division(
     "floor_divide(Operand self, Operand other) -> Tensor",
-    types=PRECISE,
+    types={**PRECISE, "refused": reduced_floats("div_floor_cpu")},
     operator="__floordiv__",
     expensive=True,
     tags=frozenset({"no_derivative"}),
     aten=("floor_divide", "floor_divide.Scalar", "floor_divide_.Tensor"),
+    word="div_floor_cpu",
 )
 def floor_divide(x, y):
     """self / other, rounded toward minus infinity."""
     return x // y
 
 
-@division("_divide_floor(Operand self, Operand other) -> Tensor", types=PRECISE, expensive=True, variants="function")
+@division(
+    "_divide_floor(Operand self, Operand other) -> Tensor",
+    types={**PRECISE, "refused": reduced_floats("div_floor_cpu")},
+    expensive=True,
+    variants="function",
+    word="div_floor_cpu",
+)
 def divide_floor(x, y):
     """floor_divide with a derivative: zero."""
     return x // y
 
 
-@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="function", tags=STORED)
+@division(
+    "_divide_trunc(Operand self, Operand other) -> Tensor",
+    types={"refused": reduced_floats("div_trunc_cpu")},
+    variants="function",
+    tags=STORED,
+    word="div_trunc_cpu",
+)
 def divide_trunc(x, y):
     """self / other, rounded toward zero."""
     if x.dtype.is_reduced:  # what is cut is the quotient as the half type has it: 2.9999 may have become 3
@@ -310,6 +327,7 @@ def lcm(x, y):
     types={"in": ("T", "checked")},
     variants="function",
     expensive=True,
+    word="pow",
 )
 def power(x, y):
     """self to the power of exponent, without shortcuts."""
@@ -320,7 +338,7 @@ def power(x, y):
 shortcut = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), variants="function")
 
 
-@shortcut("_power_half(Tensor self) -> Tensor")
+@shortcut("_power_half(Tensor self) -> Tensor", word="pow")
 def power_half(x):
     """self to the power of 0.5."""
     return s.sqrt(x)
@@ -536,7 +554,7 @@ def square(self):
 root = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY)
 
 
-@root("sqrt(Tensor self) -> Tensor", core=True)
+@root("sqrt(Tensor self) -> Tensor", core=True, word="sqrt_vml_cpu")
 def sqrt(x):
     """The square root; NaN for negative numbers."""
     return s.sqrt(x)
@@ -594,7 +612,7 @@ def sign(x):
     return x if x.dtype is dt.bool_ else s.sign(x)
 
 
-@pointwise("sgn(Tensor self) -> Tensor", dtypes=(*REAL, *COMPLEX, *COMPLEX32), variants=BINARY)
+@pointwise("sgn(Tensor self) -> Tensor", dtypes=(*REAL, *COMPLEX, *COMPLEX32), variants=BINARY, word="sign_cpu")
 def sgn(x):
     """sign, and for complex numbers self / abs(self)."""
     if x.dtype.is_complex:
@@ -709,6 +727,11 @@ def _no_complex(name):
     return {"refused": {COMPLEX: RuntimeError(f"{name} not implemented for complex tensors.")}}
 
 
+def _whole(name, word):
+    """Of integers PyTorch asks another kernel."""
+    return {"refused": {**_no_complex(name)["refused"], UNSIGNED: no_kernel(word)}}
+
+
 extreme = partial(pointwise, dtypes=REAL, variants="function, method, out")
 
 
@@ -724,13 +747,13 @@ def minimum(x, y):
     return x & y if x.dtype is dt.bool_ else s.minimum(x, y)
 
 
-@extreme("fmax(Tensor self, Tensor other) -> Tensor", types=_no_complex("fmax"))
+@extreme("fmax(Tensor self, Tensor other) -> Tensor", types=_whole("fmax", "maximum_cpu"))
 def fmax(x, y):
     """The greater of two elements; NaN only if both are."""
     return x | y if x.dtype is dt.bool_ else s.fmax(x, y)
 
 
-@extreme("fmin(Tensor self, Tensor other) -> Tensor", types=_no_complex("fmin"))
+@extreme("fmin(Tensor self, Tensor other) -> Tensor", types=_whole("fmin", "minimum_cpu"))
 def fmin(x, y):
     """The smaller of two elements; NaN only if both are."""
     return x & y if x.dtype is dt.bool_ else s.fmin(x, y)

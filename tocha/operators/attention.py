@@ -128,8 +128,12 @@ def check_attention(query: "Tensor", key: "Tensor", value: "Tensor", attn_mask: 
             raise RuntimeError(
                 f"[scaled_dot_product_attention] Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()} key.dim: {key.dim()} and value.dim: {value.dim()} instead."
             )
+    if query.is_complex():
+        raise NotImplementedError(
+            f"[scaled_dot_product_attention] \"softmax_lastdim_kernel_impl\" not implemented for '{query.dtype}'"
+        )
     if not query.is_floating_point():
-        raise RuntimeError(f"[scaled_dot_product_attention] is not defined for {query.dtype}")
+        raise RuntimeError(f"[scaled_dot_product_attention] expected scalar type Float but found {query.dtype}")
     if query.size(-1) != key.size(-1) or key.size(-2) != value.size(-2):
         raise RuntimeError(
             f"[scaled_dot_product_attention] query {query.shape}, key {key.shape} and value {value.shape} do not fit: key has query's last size and value's number of rows"

@@ -240,6 +240,7 @@ def batch_norm_of(
         "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
     ),
     tags=frozenset({"maybe_aliasing_or_mutating"}),
+    word="batch_norm",
 )
 def batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) per channel, times weight plus bias; the batch's statistics in training."""

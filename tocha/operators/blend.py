@@ -89,6 +89,7 @@ bound = partial(pointwise, dtypes=NUMERIC)
     "_clamp(Tensor self, Operand min, Operand max) -> Tensor",
     types={"in": ("T", "checked", "checked"), **_BOUNDS},
     variants="function",
+    word="clamp_scalar_cpu",
 )
 def clamp_between(x, min, max):
     """self kept within [min, max]; max where they cross."""
@@ -112,6 +113,7 @@ def check_most(self, max):
     types={"in": ("T", "checked"), "check": check_least, **_BOUNDS},
     variants=UNARY,
     aten=("clamp_min.Tensor", "clamp_min"),
+    word="clamp_min_scalar_cpu",
 )
 def clamp_min(x, min):
     """self, or min where that is greater."""
@@ -125,6 +127,7 @@ def clamp_min(x, min):
     types={"in": ("T", "checked"), "check": check_most, **_BOUNDS},
     variants=UNARY,
     aten=("clamp_max.Tensor", "clamp_max"),
+    word="clamp_max_scalar_cpu",
 )
 def clamp_max(x, max):
     """self, or max where that is smaller."""
@@ -193,6 +196,7 @@ def largest(d: "dtype") -> "float":
     dtypes=(*FLOATS, *COMPLEX),
     types={"params": ("real", "real", "real"), "like_self": (*FLOATS, *COMPLEX)},
     variants="function",
+    word="nan_to_num",
 )
 def replace_special(x, nan, posinf, neginf):
     """self with NaN and the infinities replaced, in each part of a complex number."""
@@ -245,6 +249,8 @@ def check_lerp(self, end, weight):
     # Integers are mixed only by a number in a tensor of floats, whose dtype the result has.
     floats = self.is_floating_point() or self.is_complex()
     if not floats and (is_number(weight) or is_integral(weight.dtype)):
+        if not is_number(weight):
+            raise NotImplementedError(f"[lerp] \"lerp_kernel_tensor\" not implemented for '{self.dtype}'")
         refuse_dtype("lerp", self.dtype)
     if weight.is_complex() and not self.is_complex() and is_number(weight):
         raise RuntimeError(f"[lerp] value cannot be converted to type {c_name(self.dtype)} without overflow")
@@ -256,6 +262,7 @@ def check_lerp(self, end, weight):
     dtypes=(*FLOATS, *COMPLEX),
     types={"in": ("T", "T", "number"), "check": check_lerp},
     variants=BINARY,
+    word="lerp_kernel_scalar",
 )
 def lerp(x, end, weight):
     """self + weight * (end - self)."""
@@ -287,6 +294,7 @@ def lerp_gradient_of_weight(grad, self, end):
     tags=frozenset({"numbers_first"}),
     dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32),
     variants=BINARY,
+    word="addcmul_cpu_out",
 )
 def addcmul(x, a, b, value):
     """self + value * tensor1 * tensor2."""
@@ -296,7 +304,7 @@ def addcmul(x, a, b, value):
 def check_addcdiv(tensor1, tensor2):
     if is_integral(tensor1.dtype) and is_integral(tensor2.dtype):
         raise RuntimeError(
-            f"[addcdiv] Integer division with addcdiv is no longer supported: tensor1 is {tensor1.dtype}, tensor2 is {tensor2.dtype}. Use div with rounding_mode='trunc', or make them floats."
+            f"[addcdiv] Integer division with addcdiv is no longer supported, and in a future  release addcdiv will perform a true division of tensor1 and tensor2: tensor1 is {tensor1.dtype}, tensor2 is {tensor2.dtype}. Use div with rounding_mode='trunc', or make them floats."
         )
 
 
@@ -306,6 +314,7 @@ def check_addcdiv(tensor1, tensor2):
     dtypes=(*FLOATS, *COMPLEX),
     types={"check": check_addcdiv},
     variants=BINARY,
+    word="addcdiv_cpu_out",
 )
 def addcdiv(x, a, b, value):
     """self + value * tensor1 / tensor2."""

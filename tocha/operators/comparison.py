@@ -107,6 +107,7 @@ def isnan(x):
     dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2),
     types={**TO_BOOL, "like_self": INTEGRAL},
     core=True,
+    word="isinf",
 )
 def isinf(x):
     """Whether an element is infinite, or a part of it is."""
@@ -117,19 +118,30 @@ def isinf(x):
     "isfinite(Tensor self) -> Tensor",
     dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2, dt.float8_e8m0fnu),
     types={**TO_BOOL, "like_self": INTEGRAL},
+    word="isfinite",
 )
 def isfinite(x):
     """Whether an element is neither infinite nor NaN."""
     return s.isfinite(x) if x.dtype.is_differentiable else ~never()
 
 
-@question("isposinf(Tensor self) -> Tensor", dtypes=REAL_NUMBERS, variants="function, method, out")
+@question(
+    "isposinf(Tensor self) -> Tensor",
+    dtypes=REAL_NUMBERS,
+    types={**TO_BOOL, "refused": {COMPLEX: RuntimeError("isposinf does not support complex inputs.")}},
+    variants="function, method, out",
+)
 def isposinf(x):
     """Whether an element is plus infinity."""
     return x == float("inf") if x.dtype.is_floating else never()
 
 
-@question("isneginf(Tensor self) -> Tensor", dtypes=REAL_NUMBERS, variants="function, method, out")
+@question(
+    "isneginf(Tensor self) -> Tensor",
+    dtypes=REAL_NUMBERS,
+    types={**TO_BOOL, "refused": {COMPLEX: RuntimeError("isneginf does not support complex inputs.")}},
+    variants="function, method, out",
+)
 def isneginf(x):
     """Whether an element is minus infinity."""
     return x == float("-inf") if x.dtype.is_floating else never()
@@ -141,7 +153,12 @@ def isreal(x):
     return s.imag(x) == 0 if x.dtype.is_complex else ~never()
 
 
-@question("signbit(Tensor self) -> Tensor", dtypes=REAL_NUMBERS, variants="function, method, out")
+@question(
+    "signbit(Tensor self) -> Tensor",
+    dtypes=REAL_NUMBERS,
+    types={**TO_BOOL, "refused": {COMPLEX: NotImplementedError("signbit is not implemented for complex tensors.")}},
+    variants="function, method, out",
+)
 def signbit(x):
     """Whether an element's sign bit is set; -0.0 has it too."""
     return never() if x.dtype is dt.bool_ else s.signbit(x)

@@ -67,11 +67,12 @@ def check_types(
             f"[{name}] Input type (torch.{input.dtype}Tensor) and weight type (torch.{weight.dtype}Tensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor: expected scalar type {input.dtype} but found {weight.dtype}"
         )
     d = input.dtype
-    if is_float8(d):
-        refuse_dtype(name, d)
     spread = transposed or any(x != 1 for x in dilation)
     narrow = d == dt.uint8 or d == dt.int8 or d == dt.int16 or d == dt.int32
-    if not input.is_floating_point() and not input.is_complex() and d != dt.int64 and (spread or not narrow):
+    whole = not input.is_floating_point() and not input.is_complex() and d != dt.int64
+    if is_float8(d) or (whole and (spread or not narrow)):
+        if spread and not transposed:
+            raise NotImplementedError(f"[{name}] \"slow_conv_dilated<>\" not implemented for '{d}'")
         refuse_dtype(name, d)
 
 
@@ -485,6 +486,7 @@ def padded_by_name(
         ((t(2, 4, 7), t(3, 4, 3), t(3)), {"stride": 2, "padding": 1}),
         ((t(4, 7), t(6, 2, 2)), {"groups": 2}),
     ],
+    word="slow_conv2d_cpu",
 )
 def conv1d(input, weight, bias, stride, padding, dilation, groups):
     """Slides weight [out, in / groups, k] along the last dim of input [batch, in, n] (or [in, n])."""
@@ -511,6 +513,7 @@ def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
         ((t(4, 6, 6), t(6, 2, 2, 3)), {"groups": 2, "dilation": 2}),
         ((t(2, 3, 8, 8), t(4, 3, 1, 1), t(4)), {}),
     ],
+    word="slow_conv2d_cpu",
 )
 def conv2d(input, weight, bias, stride, padding, dilation, groups):
     """Slides weight [out, in / groups, kh, kw] over the last two dims of input [batch, in, h, w] (or [in, h, w])."""
@@ -533,6 +536,7 @@ def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
     variants="function",
     aliases=("nn.conv3d",),
     samples=lambda t: [((t(2, 4, 4, 5, 6), t(3, 4, 3, 2, 3), t(3)), {"stride": (1, 2, 1), "padding": 1})],
+    word="slow_conv3d_cpu",
 )
 def conv3d(input, weight, bias, stride, padding, dilation, groups):
     """Slides weight [out, in / groups, kd, kh, kw] over the last three dims of input [batch, in, d, h, w]."""
@@ -566,6 +570,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
     variants="function",
     aliases=("nn.conv_transpose1d",),
     samples=lambda t: [((t(2, 4, 5), t(4, 3, 3), t(3)), {"stride": 2, "padding": 1, "output_padding": 1})],
+    word="slow_conv_transpose2d_out_cpu",
 )
 def conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation):
     """What conv1d's gradient does: spreads each element of input [batch, in, n] through weight [in, out / groups, k]."""
@@ -577,6 +582,7 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
     variants="function",
     aliases=("nn.conv_transpose2d",),
     samples=lambda t: [((t(2, 4, 3, 5), t(4, 3, 3, 2), t(6)), {"stride": (2, 1), "groups": 2})],
+    word="slow_conv_transpose2d_out_cpu",
 )
 def conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation):
     """What conv2d's gradient does: spreads each pixel of input [batch, in, h, w] through weight [in, out / groups, kh, kw]."""
@@ -588,6 +594,7 @@ def conv_transpose2d(input, weight, bias, stride, padding, output_padding, group
     variants="function",
     aliases=("nn.conv_transpose3d",),
     samples=lambda t: [((t(1, 4, 2, 3, 3), t(4, 3, 2, 3, 3)), {"stride": 2, "padding": 1})],
+    word="slow_conv_transpose3d_out_cpu",
 )
 def conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation):
     """What conv3d's gradient does: spreads each element of input through weight [in, out / groups, kd, kh, kw]."""

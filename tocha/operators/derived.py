@@ -120,7 +120,11 @@ def usable(o: Operator, t: dt.DType) -> bool:
 def has_one_dtype(o: Operator) -> bool:
     """Whether operands and results have the compute dtype, and nothing is asked of the arguments before."""
     outs, ins, _ = type_codes(o)
-    return set(outs) <= {"T"} and set(ins) <= {"T", "number", "scalar"} and not (o.types or {}).keys() - {"in", "out"}
+    return (
+        set(outs) <= {"T"}
+        and set(ins) <= {"T", "number", "scalar"}
+        and not (o.types or {}).keys() - {"in", "out", "refused"}
+    )
 
 
 @cache

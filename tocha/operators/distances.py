@@ -16,6 +16,7 @@ from tocha.operators.rules import Out, broadcast_shapes, is_float8, recording, r
     dtypes=PRODUCT,
     variants="function, out",
     samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})],
+    word="cross",
 )
 def linalg_cross(self, other, dim):
     """The cross products of the 3-vectors along dim; other dims broadcast."""
@@ -81,6 +82,7 @@ def check_points(name: "str", self: "Tensor", p: "float") -> "none":
     variants="function",
     samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],
     aten=(),
+    word="cdist",
 )
 def cdist(x1, x2, p, compute_mode):
     """The p-norm distances between every row of x1 and every row of x2, in batches."""
@@ -209,6 +211,7 @@ def cdist_backward_gradient(grad, grad_output, x1, x2, p):
     dtypes=(dt.float32, dt.float64),
     variants="function",
     samples=lambda t: [((t(4, 3),), {})],
+    word="pdist",
 )
 def pdist(self, p):
     """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""

@@ -203,6 +203,7 @@ def with_slopes_gradient(grad, slopes):
     node="RreluWithNoiseBackward0",
     variants="function",
     tags=_RANDOM,
+    word="rrelu_with_noise_out_cpu",
 )
 def rrelu(self, lower, upper, training, generator):
     """self where positive, else self times a slope: drawn from [lower, upper) when training, else the middle. Contiguous."""

@@ -10,7 +10,7 @@ from tocha.ir import dtypes as dt
 from tocha.operators import interpreter
 from tocha.operators.indexing import no_gradient_yet
 from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, rule
-from tocha.operators.rules import Out, refuse_dtype, sparse_rows
+from tocha.operators.rules import Out, is_float8, refuse_dtype, sparse_rows
 
 SUM, MEAN, MAX = 0, 1, 2
 
@@ -191,6 +191,10 @@ def check_bags(weight: "Tensor", indices: "Tensor", offsets: "Tensor", include_l
         )
     if include_last_offset and offsets.numel() == 0:
         raise RuntimeError("[embedding_bag] include_last_offset: number of offset should be at least 1")
+    if not weight.is_floating_point() or is_float8(weight.dtype):
+        raise RuntimeError(
+            f"[embedding_bag] Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; but got torch.{weight.dtype}Tensor instead (while checking arguments for embedding_bag)"
+        )
 
 
 @composite(

@@ -6,54 +6,69 @@ import math
 from functools import partial
 
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, gradient, op, pointwise
+from tocha.operators.record import (
+    COMPLEX,
+    FLOATS,
+    INT_TO_FLOAT,
+    UNARY,
+    composite,
+    gradient,
+    op,
+    pointwise,
+    reduced_floats,
+)
 
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
 
-@elementary("exp(Tensor self) -> Tensor", core=True)
+@elementary("exp(Tensor self) -> Tensor", core=True, word="exp_vml_cpu")
 def exp(x):
     """e to the power of self."""
     return s.exp(x)
 
 
-@elementary("exp2(Tensor self) -> Tensor", aliases=("special.exp2",))
+@elementary("exp2(Tensor self) -> Tensor", aliases=("special.exp2",), word="exp2")
 def exp2(x):
     """2 to the power of self."""
     return s.exp2(x)
 
 
-@elementary("expm1(Tensor self) -> Tensor", aliases=("special.expm1",), core=True)
+@elementary("expm1(Tensor self) -> Tensor", aliases=("special.expm1",), core=True, word="expm1_vml_cpu")
 def expm1(x):
     """exp(self) - 1, accurate near 0."""
     return s.expm1(x)
 
 
-@elementary("log(Tensor self) -> Tensor", core=True)
+@elementary("log(Tensor self) -> Tensor", core=True, word="log_vml_cpu")
 def log(x):
     """The natural logarithm."""
     return s.log(x)
 
 
-@elementary("log2(Tensor self) -> Tensor", core=True)
+@elementary("log2(Tensor self) -> Tensor", core=True, word="log2_vml_cpu")
 def log2(x):
     """The logarithm to base 2."""
     return s.log2(x)
 
 
-@elementary("log10(Tensor self) -> Tensor", core=True)
+@elementary("log10(Tensor self) -> Tensor", core=True, word="log10_vml_cpu")
 def log10(x):
     """The logarithm to base 10."""
     return s.log10(x)
 
 
-@elementary("log1p(Tensor self) -> Tensor", aliases=("special.log1p",), core=True)
+@elementary("log1p(Tensor self) -> Tensor", aliases=("special.log1p",), core=True, word="log1p_vml_cpu")
 def log1p(x):
     """log(1 + self), accurate near 0."""
     return s.log1p(x)
 
 
-@elementary("sigmoid(Tensor self) -> Tensor", aliases=("special.expit",), core=True)
+@elementary(
+    "sigmoid(Tensor self) -> Tensor",
+    aliases=("special.expit",),
+    types={"refused": reduced_floats("sigmoid_cpu")},
+    core=True,
+)
 def sigmoid(x):
     """1 / (1 + exp(-self))."""
     return s.sigmoid(x)

@@ -273,6 +273,7 @@ def new_full(self, size, fill_value, dtype, device):
     variants=_MAKER,
     tags=_FILLED,
     samples=lambda t: [((3,), {})],
+    word="eye",
 )
 def eye(n, dtype, device):
     """The n by n identity matrix."""

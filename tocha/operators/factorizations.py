@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import COMPLEX, composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, check_info, column_major, refuse_dtype, warn_once
+from tocha.operators.rules import (
+    Out,
+    broadcast_shapes,
+    check_info,
+    column_major,
+    is_float8,
+    is_integral,
+    refuse_dtype,
+    warn_once,
+)
 
 LAPACK = (dt.float32, dt.float64, *COMPLEX)
 _OUT = "function, out"
@@ -30,8 +39,17 @@ def check_matrices(name: "str", A: "Tensor") -> "none":
     if A.dim() < 2:
         raise RuntimeError(f"[{name}] {name}: The input tensor A must have at least 2 dimensions. Got shape {A.shape}")
     if not (A.is_floating_point() or A.is_complex()):
-        raise RuntimeError(f"[{name}] {name}: Expected a floating point or complex tensor as input. Got {A.dtype}")
+        raise RuntimeError(
+            f"[{name}] torch.{name}: Expected a floating point or complex tensor as input. Got {A.dtype}"
+        )
     if A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
+        refuse_dtype(name, A.dtype)
+
+
+@rule
+def refuse_integers(name: "str", A: "Tensor") -> "none":
+    """Where PyTorch leaves it to the kernel, which is named."""
+    if A.dim() >= 2 and is_integral(A.dtype):
         refuse_dtype(name, A.dtype)
 
 
@@ -70,7 +88,7 @@ def check_right_hand(name: "str", A: "Tensor", b: "Tensor") -> "none":
 
 @rule
 def refuse_low_precision(name: "str", A: "Tensor") -> "none":
-    if A.dtype == dt.float16 or A.dtype == dt.bfloat16:
+    if A.dtype in (dt.float16, dt.bfloat16, dt.complex32) or is_float8(A.dtype):
         raise RuntimeError(f"[{name}] {name}: Low precision dtypes not supported. Got {A.dtype}")
 
 
@@ -137,6 +155,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
     tags={"exact_out"},
     constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
+    word="cholesky_cpu",
 )
 def linalg_cholesky(self, upper):
     """The lower triangular L with L @ L.mH = self (or the upper U with U.mH @ U = self)."""
@@ -161,6 +180,7 @@ def cholesky(self, upper):
     warn_once("tocha.cholesky is deprecated in favor of tocha.linalg.cholesky and will be removed in a future release.")
     if self.numel() == 0:
         return self.clone()
+    refuse_integers("cholesky", self)
     L, info = op._cholesky_factor(self, upper)
     check_info("cholesky", info, NOT_POSITIVE)
     return L
@@ -179,6 +199,7 @@ def cholesky(self, upper):
 )
 def _lu_factor(A):
     """L and U in one matrix, the row swaps, and the first zero on U's diagonal."""
+    refuse_integers("linalg.lu_factor", A)
     check_matrices("linalg.lu_factor", A)
     k = min(A.shape[-2], A.shape[-1])
     return column_major(A.shape, A.dtype), Out([*A.shape[:-2], k], dt.int32), Out(A.shape[:-2], dt.int32)
@@ -241,6 +262,7 @@ def linalg_lu_factor_ex(A, pivot, check_errors):
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
     aten=("linalg_lu_factor.out",),
+    word="lu_cpu",
 )
 def linalg_lu_factor(A, pivot):
     """L and U in one matrix and the row swaps: what lu_solve and lu_unpack take."""
@@ -270,6 +292,7 @@ def _lu_with_info(self, pivot, check_errors):
     differentiable=(1, 2),
     samples=lambda t: _unpack_samples(t),
     aten=("lu_unpack.out",),
+    word="tril",
 )
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """P, L and U from what lu_factor returns; what is not asked for is empty."""
@@ -371,6 +394,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
     aten=("linalg_ldl_factor.out",),
+    word="ldl_factor_kernel_cpu",
 )
 def linalg_ldl_factor(self, hermitian):
     """L and D with L @ D @ L.mT = self (L.mH where hermitian) in one matrix, and the swaps."""
@@ -386,6 +410,7 @@ def linalg_ldl_factor(self, hermitian):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: _ldl_solve_samples(t),
+    word="ldl_solve_kernel_cpu",
 )
 def linalg_ldl_solve(LD, pivots, B, hermitian):
     """X with A @ X = B, from the factors of A that ldl_factor returns."""
@@ -426,6 +451,7 @@ def _ldl_solve_samples(t):
 )
 def geqrf(self):
     """The Householder reflections of a QR decomposition, below R, and their factors."""
+    refuse_integers("geqrf", self)
     check_matrices("geqrf", self)
     k = min(self.shape[-2], self.shape[-1])
     return column_major(self.shape, self.dtype), Out([*self.shape[:-2], k], self.dtype)
@@ -504,6 +530,7 @@ def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {"mode": "complete"}), ((t(4, 3),), {"mode": "r"})],
     aten=("linalg_qr.out",),
     whole=True,
+    word="geqrf_cpu",
 )
 def linalg_qr(A, mode):
     """A = Q @ R: orthonormal columns and an upper triangle. mode is reduced, complete or r (without Q)."""
@@ -553,6 +580,7 @@ def check_reflections(name: "str", input: "Tensor", tau: "Tensor") -> "none":
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(4, 3), t(3)), {}), ((t(2, 4, 3), t(2, 2)), {})],
+    word="orgqr_cpu",
 )
 def linalg_householder_product(input, tau):
     """The first columns of the product of Householder reflections, given as geqrf leaves them."""
@@ -565,6 +593,7 @@ def linalg_householder_product(input, tau):
         raise RuntimeError(
             f"[linalg.householder_product] torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]: {input.shape} and {tau.shape}"
         )
+    refuse_integers("linalg.householder_product", input)
     check_matrices("linalg.householder_product", input)
     return column_major(input.shape, input.dtype)
 
@@ -667,6 +696,7 @@ def ormqr(self, input2, input3, left, transpose):
         raise RuntimeError(
             f"[ormqr] torch.ormqr: Expected other to have the same number of dimensions as input, but got other.ndim equal to {input3.dim()} and input.ndim is equal to {self.dim()}: {input3.shape} and {self.shape}"
         )
+    refuse_integers("ormqr", self)
     check_matrices("ormqr", self)
     return column_major(input3.shape, self.dtype)
 

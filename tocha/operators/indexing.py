@@ -310,6 +310,7 @@ def index_fill_value_gradient(grad, dim, index):
         ((t(3, 4), 0, t.index(5, below=3), t(5, 4), "prod"), {}),
         ((t(3, 4), 1, t.index(2, below=4), t(3, 2), "amax"), {"include_self": False}),
     ],
+    word="index_func_",
 )
 def index_reduce(self, dim, index, source, reduce, include_self):
     """Reduces slices of source into the slices of self that index names: prod, mean, amax or amin."""

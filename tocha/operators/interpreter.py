@@ -24,7 +24,16 @@ from tocha.operators.binding import default_value
 from tocha.operators.derived import resolve as resolve_dtype
 from tocha.operators.derived import type_codes
 from tocha.operators.facts import Facts, Out, Scalar, View, plain, schema_type
-from tocha.operators.record import INT_TO_FLOAT, OPERATORS, SUM_LIKE, TO_BOOL, Namespace, Operator, overloads
+from tocha.operators.record import (
+    INT_TO_FLOAT,
+    OPERATORS,
+    SUM_LIKE,
+    TO_BOOL,
+    Namespace,
+    Operator,
+    kernel_word,
+    overloads,
+)
 from tocha.operators.resolve import Bound, Match, matched, resolve
 from tocha.operators.schema import Argument
 
@@ -46,6 +55,15 @@ class _Running(threading.local):
 
 
 _running = _Running()
+
+
+def refuse(o: Operator, d: DType, asked: bool = False) -> None:
+    """Raises for a dtype that o does not take what the library raises; `asked`: it is that of dtype=."""
+    for dtypes, error in (o.types or {}).get("refused", {}).items():
+        if d in dtypes or (d is dt.complex32 and dt.complex64 in dtypes):
+            said = str(error).replace("{}", str(d))
+            raise type(error)(f"[{o.name}] {said.replace('Input dtype', 'Optional dtype') if asked else said}")
+    raise NotImplementedError(f"[{o.name}] \"{kernel_word(o.name)}\" not implemented for '{d}'")
 
 
 def current() -> Interpreter:
@@ -329,7 +347,7 @@ class Interpreter:
         if f.int_to_float and not common.is_differentiable:
             common = self.default_dtype()
         if common not in f.dtypes:
-            raise NotImplementedError(f"[{o.name}] not implemented for '{common}'")
+            refuse(o, common)
         return common
 
     def elementwise_geometry(self, o: Operator, operands: list[Facts]) -> tuple[Sequence[Any], Sequence[Any] | None]:
@@ -381,7 +399,7 @@ class Interpreter:
         if asked is None and not x.dtype.is_differentiable:
             t = dt.int64 if o.promote == SUM_LIKE else self.default_dtype() if o.promote == INT_TO_FLOAT else t
         if t not in o.dtypes:
-            raise NotImplementedError(f"[{o.name}] not implemented for '{t}'")
+            refuse(o, asked or x.dtype, asked is not None)
         return t
 
     def check_not_empty(self, o: Operator, x: Facts, reduced: list[bool]) -> None:

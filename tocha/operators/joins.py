@@ -11,6 +11,7 @@ from tocha.operators.rules import (
     check_same_device,
     computes,
     contiguous_strides,
+    is_float8,
     is_integral,
     result_type_of,
     view_strides,
@@ -429,8 +430,10 @@ def vander(x, N, increasing):
 @composite("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", variants="function")
 def linalg_vander(x, N):
     """The Vandermonde matrix of each vector in a batch."""
-    if x.dtype == dt.bool_:
-        raise RuntimeError("[linalg.vander] expected a floating point, complex or integral tensor, got bool")
+    if x.dtype == dt.bool_ or is_float8(x.dtype):
+        raise RuntimeError(
+            f"[linalg.vander] linalg.vander supports floating point, complex, and integer tensors, but got {x.dtype}"
+        )
     vectors = x.reshape([1]) if x.ndim == 0 else x
     n = vectors.shape[-1] if N is None else N
     if N is not None and n <= 1:

@@ -97,6 +97,7 @@ def bitwise_not(x):
         "bitwise_left_shift.Tensor_Scalar",
         "bitwise_left_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
     ),
+    word="lshift_cpu",
 )
 def bitwise_left_shift(x, y):
     """self's bits moved up by other places; 0 when that is too far."""
@@ -112,6 +113,7 @@ def bitwise_left_shift(x, y):
         "bitwise_right_shift.Tensor_Scalar",
         "bitwise_right_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor",
     ),
+    word="rshift_cpu",
 )
 def bitwise_right_shift(x, y):
     """self's bits moved down by other places; the sign remains."""

@@ -38,7 +38,7 @@ def sum_dtype(d: "dtype") -> "dtype":
 # -- distances ---------------------------------------------------------------------------------------
 
 
-@formula("_squared_error(Tensor self, Tensor target) -> Tensor", expensive=False)
+@formula("_squared_error(Tensor self, Tensor target) -> Tensor", expensive=False, word="mse_cpu")
 def squared_error(x, y):
     """(self - target) squared."""
     d = x - y
@@ -68,7 +68,7 @@ def l1_loss(self, target, reduction):
     return reduced((self - target).abs(), reduction)
 
 
-@formula("_smooth_error(Tensor self, Tensor target, float beta) -> Tensor", expensive=False)
+@formula("_smooth_error(Tensor self, Tensor target, float beta) -> Tensor", expensive=False, word="smooth_l1_cpu")
 def smooth_error(x, y, beta):
     """A parabola for errors below beta, a line beyond."""
     z = s.abs(x - y)
@@ -104,7 +104,7 @@ def smooth_l1_loss(self, target, reduction, beta):
     return reduced(op._smooth_error(self, target, beta), reduction)
 
 
-@formula("_huber_error(Tensor self, Tensor target, float delta) -> Tensor", expensive=False)
+@formula("_huber_error(Tensor self, Tensor target, float delta) -> Tensor", expensive=False, word="huber_cpu")
 def huber_error(x, y, delta):
     """A parabola for errors up to delta, a line beyond."""
     z = s.abs(x - y)
@@ -160,6 +160,8 @@ def kl_log(t, x):
 def kl_div(self, target, reduction, log_target):
     """The Kullback-Leibler divergence of exp(self) from target (or from exp(target))."""
     for t in [self, target]:
+        if t.is_complex():
+            raise RuntimeError(f"[kl_div] kl_div: Complex inputs not supported. Got {self.dtype} and {target.dtype}")
         if not t.is_floating_point():
             raise RuntimeError(f"[kl_div] kl_div: Integral inputs not supported. Got {self.dtype} and {target.dtype}")
     return reduced(op._kl_log(target, self) if log_target else op._kl(target, self), reduction)
@@ -190,6 +192,7 @@ def bce_target_gradient(grad, self):
     "nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
     node="BinaryCrossEntropyBackward0",
     whole=True,
+    word="binary_cross_entropy",
 )
 def binary_cross_entropy(self, target, weight, reduction):
     """The cross entropy of probabilities self and target, of two classes."""
@@ -208,7 +211,7 @@ def binary_cross_entropy(self, target, weight, reduction):
     return reduced(each, reduction)
 
 
-@formula("_bce_logits(Tensor target, Tensor input) -> Tensor")
+@formula("_bce_logits(Tensor target, Tensor input) -> Tensor", word="log_sigmoid_cpu")
 def bce_logits(t, x):
     """_bce of sigmoid(input), without overflow."""
     return (1 - t) * x + soft_maximum(-x)
@@ -247,6 +250,7 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
         "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
     ),
     whole=True,
+    word="log_sigmoid_cpu",
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
@@ -286,6 +290,8 @@ def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none"
     if target.dtype != dt.int64 and target.dtype != dt.uint8:
         raise RuntimeError(f"[nll_loss] expected target dtype to be Long or Byte, but got {target.dtype}")
     if not self.is_floating_point():
+        if self.dim() > 2:
+            raise NotImplementedError(f"[nll_loss] \"nll_loss2d_forward_out_frame\" not implemented for '{self.dtype}'")
         refuse_dtype("nll_loss", self.dtype)
     if self.dim() == 1:
         if target.dim() > 1 or target.numel() != 1:
@@ -356,6 +362,7 @@ def nll_node(self: "Tensor") -> "str":
         ((t(3, 5), t.index(3, below=5), t(5)), {}),
         ((t(2, 5, 4), t.index(2, 4, below=5)), {"reduction": 0}),
     ],
+    word="nll_loss_out_frame",
 )
 def nll_loss(self, target, weight, reduction, ignore_index):
     """The negative log likelihood of the target classes, given log probabilities of (N, C, ...) or (C)."""
@@ -495,7 +502,7 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
         return cross_entropy_of_probabilities(self, target, weight, reduction, label_smoothing, dim)
     if label_smoothing > 0:
         return smoothed_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dim)
-    if self.dim() == 2 and self.size(1) > 0:
+    if self.dim() == 2 and self.size(1) > 0 and self.is_floating_point():
         return op._cross_entropy_of_classes(self, target, weight, reduction, ignore_index)
     return op.nn_nll_loss(op.log_softmax(self, dim), target, weight, reduction, ignore_index)
 
@@ -558,9 +565,14 @@ def margin_ranking_loss(input1, input2, target, margin, reduction):
 )
 def soft_margin_loss(self, target, reduction):
     """The logistic loss of two classes, 1 and -1."""
-    if not self.is_floating_point():
+    opposite = -self
+    if is_integral(self.dtype):
+        raise RuntimeError(
+            f"[soft_margin_loss] result type Float can't be cast to the desired output type {self.dtype}: expected a floating point input"
+        )
+    if self.is_complex():
         raise RuntimeError(f"[soft_margin_loss] expected a floating point input, but got {self.dtype}")
-    return reduced(op.log1p(op.exp(-self * target.to(self.dtype))), reduction)
+    return reduced(op.log1p(op.exp(opposite * target.to(self.dtype))), reduction)
 
 
 @composite(
@@ -613,6 +625,7 @@ def _multilabel_margin_slopes(self, target):
     "nn_multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     node="MultilabelMarginLossBackward0",
     samples=lambda t: [((t(3, 4), t.of([[0, 2, -1, 1], [3, -1, 0, 0], [1, 0, 2, 3]])), {})],
+    word="multilabel_margin_loss_forward_out_frame",
 )
 def multilabel_margin_loss(self, target, reduction):
     """Hinge losses between each target class (up to the first -1) and each other class, over the number of classes."""
@@ -624,6 +637,7 @@ def multilabel_margin_loss(self, target, reduction):
     node="MultiMarginLossBackward0",
     samples=lambda t: [((t(3, 4), t.index(3, below=4)), {}), ((t(3, 4), t.index(3, below=4), 2, 0.5, t(4), 0), {})],
     whole=True,
+    word="multi_margin_loss_cpu_kernel",
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     """max(0, margin - self[target] + self[i]) to the power p, averaged over the other classes i."""

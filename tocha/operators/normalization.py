@@ -171,6 +171,7 @@ def layer_norm_backward_gradient(
     aten=(
         "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
     ),
+    word="LayerNormKernelImpl",
 )
 def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
@@ -249,6 +250,7 @@ def rms_norm_backward_gradient(grad0, grad1, grad_output, self, normalized_shape
     variants="function",
     samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4)), {})],
     aten=("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",),
+    word="rms_norm",
 )
 def rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
@@ -370,6 +372,7 @@ def group_norm_backward_gradient(
     aten=(
         "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
     ),
+    word="GroupNormKernelImpl",
 )
 def group_norm(self, num_groups, weight, bias, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""

@@ -6,9 +6,10 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import abs, cast, constant, fmax, imag, maximum, minimum, pow, real, sqrt, where
+from tocha.operators.factorizations import refuse_low_precision
 from tocha.operators.record import COMPLEX, COMPLEX32, FLOATS, Fold, composite, gradient, op, reduction, rule
 from tocha.operators.reductions import unreduced
-from tocha.operators.rules import recording, result_type, wrap_dim, wrap_dims
+from tocha.operators.rules import is_integral, recording, result_type, wrap_dim, wrap_dims
 
 _NORMED = (*FLOATS, *COMPLEX, *COMPLEX32)
 _SCHEMA = "(Tensor self, int[]? dim, bool keepdim, *, dtype? dtype=None) -> Tensor"
@@ -31,25 +32,25 @@ def _squared_magnitude(z):
     return where(fmax(a, b) == math.inf, constant(math.inf, a.dtype), a * a + b * b)
 
 
-@reduction("_norm_two" + _SCHEMA, dtypes=_NORMED, variants="")
+@reduction("_norm_two" + _SCHEMA, dtypes=_NORMED, variants="", word="norm_cpu")
 def _norm_two(t):
     """The root of the sum of squared magnitudes."""
     return _total(lambda x: _squared_magnitude(x) if t.is_complex else x * x, sqrt)
 
 
-@reduction("_norm_one" + _SCHEMA, dtypes=_NORMED, variants="")
+@reduction("_norm_one" + _SCHEMA, dtypes=_NORMED, variants="", word="norm_cpu")
 def _norm_one(t):
     """The sum of magnitudes."""
     return _total(abs, lambda s: s)
 
 
-@reduction("_norm_zero" + _SCHEMA, dtypes=_NORMED, variants="")
+@reduction("_norm_zero" + _SCHEMA, dtypes=_NORMED, variants="", word="norm_cpu")
 def _norm_zero(t):
     """The number of elements that are not zero."""
     return _total(lambda x: cast(x != 0, dt.real_of(t)), lambda s: s)
 
 
-@reduction("_norm_max" + _SCHEMA, dtypes=_NORMED, variants="")
+@reduction("_norm_max" + _SCHEMA, dtypes=_NORMED, variants="", word="norm_cpu")
 def _norm_max(t):
     """The largest magnitude."""
     return Fold(
@@ -62,7 +63,7 @@ def _norm_max(t):
     )
 
 
-@reduction("_norm_min" + _SCHEMA, dtypes=_NORMED, variants="")
+@reduction("_norm_min" + _SCHEMA, dtypes=_NORMED, variants="", word="norm_cpu")
 def _norm_min(t):
     """The smallest magnitude."""
     return Fold(
@@ -80,6 +81,7 @@ def _norm_min(t):
     dtypes=_NORMED,
     types={"params": ("real",)},
     variants="",
+    word="norm_cpu",
 )
 def _norm_power(t):
     """The p-th root of the sum of p-th powers of magnitudes."""
@@ -201,6 +203,7 @@ def matrix_dims(self: "Tensor", dim: "int[]", name: "str") -> "int[]":
 @rule
 def singular_values_over(self: "Tensor", dims: "int[]", dtype: "dtype?") -> "Tensor":
     """The singular values of the matrices that two dims hold, in the last dim."""
+    refuse_low_precision("linalg.matrix_norm", self)
     matrices = self.permute([*[i for i in range(self.ndim) if i not in dims], *dims])
     return op.linalg_svdvals(matrices.to(dtype) if dtype is not None else matrices)
 
@@ -362,7 +365,12 @@ def nuclear_norm_dim(self, dim, keepdim):
 @composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", node="DistBackward0", whole=True)
 def dist(self, other, p):
     """The p-norm of self - other."""
-    return op.linalg_vector_norm(self - other, p)
+    gap = self - other
+    if is_integral(gap.dtype):
+        raise RuntimeError(
+            f"[dist] norm(): input dtype should be either floating point or complex. Got {gap.dtype} instead."
+        )
+    return op.linalg_vector_norm(gap, p)
 
 
 @composite(

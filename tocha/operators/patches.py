@@ -140,6 +140,7 @@ def col2im_gradient(grad, kernel_size, dilation, padding, stride):
     variants="function",
     samples=lambda t: [((t(2, 3, 4, 5), 2), {"stride": 2})],
     aten=(),
+    word="im2col_out_cpu",
 )
 def nn_unfold(self, kernel_size, dilation, padding, stride):
     """The patches of pictures as columns: (N, C, H, W) becomes (N, C kh kw, patches)."""
@@ -150,6 +151,7 @@ def nn_unfold(self, kernel_size, dilation, padding, stride):
     "nn_fold(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 12, 12), (4, 5), 2), {})],
+    word="col2im_out_cpu",
 )
 def nn_fold(self, output_size, kernel_size, dilation, padding, stride):
     """Columns added up to pictures of output_size, each where its patch lies."""

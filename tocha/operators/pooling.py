@@ -305,6 +305,7 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
     aten=(
         "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
     ),
+    word="max_pool1d_impl",
 )
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal."""
@@ -321,6 +322,7 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     aten=(
         "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
     ),
+    word="max_pool2d",
 )
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a picture."""
@@ -334,6 +336,7 @@ def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
     aten=(
         "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
     ),
+    word="max_pool3d",
 )
 def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a volume."""
@@ -398,6 +401,7 @@ def average_pool_gradient(
         "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     ),
     core=True,
+    word="avg_pool2d",
 )
 def nn_avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The average of each window of a picture."""
@@ -421,6 +425,7 @@ def avg_pool2d_gradient(grad, self, kernel_size, stride, padding, count_include_
         "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
     ),
     core=True,
+    word="avg_pool3d_out_frame",
 )
 def nn_avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The average of each window of a volume."""
@@ -488,6 +493,7 @@ def adaptive_max(self: "Tensor", output_size: "int[]", spatial: "int", name: "st
     flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), (2, 3)), {}), ((t(2, 3, 6, 7), 1), {})],
     core=("_adaptive_avg_pool2d",),
+    word="adaptive_avg_pool2d",
 )
 def nn_adaptive_avg_pool2d(self, output_size):
     """Averages over as many windows as output_size says, which divide the picture evenly."""
@@ -538,6 +544,7 @@ def adaptive_avg_pool1d(self, output_size):
     node="AdaptiveMaxPool2DBackward0",
     flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), (2, 3)), {})],
+    word="adaptive_max_pool2d",
 )
 def nn_adaptive_max_pool2d(self, output_size):
     """Maxima over as many windows as output_size says, which divide the picture evenly, and their places."""
@@ -625,6 +632,7 @@ def fractional_max(
     node="FractionalMaxPool2DBackward0",
     flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), 2, (3, 4), t(2, 3, 2, low=0, high=0.9)), {})],
+    word="fractional_max_pool2d_out_frame",
 )
 def nn_fractional_max_pool2d(self, kernel_size, output_size, random_samples):
     """The largest of each of output_size windows at random distances, and its place in the plane."""
@@ -643,6 +651,7 @@ def fractional_max_pool2d_gradient(grad, self, result1):
     node="FractionalMaxPool3DBackward0",
     flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2, (2, 3, 4), t(2, 3, 3, low=0, high=0.9)), {})],
+    word="fractional_max_pool3d_out_frame",
 )
 def nn_fractional_max_pool3d(self, kernel_size, output_size, random_samples):
     """The largest of each of output_size windows at random distances, and its place in the volume."""
@@ -693,6 +702,7 @@ def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "in
     variants="function",
     node="MaxUnpool2DBackward0",
     samples=lambda t: [((t(1, 2, 2, 2), t.of([[[[0, 3], [8, 11]], [[5, 2], [9, 15]]]]), (4, 4)), {})],
+    word="max_unpool2d",
 )
 def nn_max_unpool2d(self, indices, output_size):
     """self's elements at the given places of planes of output_size, zeros elsewhere."""
@@ -711,6 +721,7 @@ def max_unpool2d_gradient(grad, indices):
     variants="function",
     node="MaxUnpool3DBackward0",
     samples=lambda t: [((t(1, 1, 1, 2, 2), t.of([[[[[0, 3], [8, 11]]]]]), (2, 3, 4), 2, 0), {})],
+    word="max_unpool3d",
 )
 def nn_max_unpool3d(self, indices, output_size, stride, padding):
     """self's elements at the given places of volumes of output_size, zeros elsewhere."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import rule
-from tocha.operators.rules import broadcast_shapes, c_name, is_float8, product, refuse_dtype
+from tocha.operators.rules import broadcast_shapes, c_name, is_float8, kernel_word, product, refuse_dtype
 from tocha.operators.views import expanded_view
 
 
@@ -18,7 +18,12 @@ def check_multiplies(name: "str", a: "Tensor", b: "Tensor") -> "none":
     if (a.dtype in (dt.bool_, dt.complex32) or is_float8(a.dtype)) and (
         (a.dim() < 2 and b.dim() < 2) or (a.numel() != 0 and b.numel() != 0)
     ):
-        refuse_dtype(name, a.dtype)
+        kernel = name
+        if name == "matmul":
+            kernel = "bmm" if a.dim() > 2 or b.dim() > 2 else "mm"
+            if a.dim() < 2 or b.dim() < 2:
+                kernel = "dot" if a.dim() == b.dim() else "mv"
+        raise NotImplementedError(f"[{name}] \"{kernel_word(kernel)}\" not implemented for '{a.dtype}'")
 
 
 @rule

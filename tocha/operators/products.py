@@ -132,6 +132,7 @@ def linalg_matmul(self, other):
     kernel="matmul",
     samples=lambda t: [((t(3, 4), t(4, 5)), {})],
     core=True,
+    word="addmm_impl_cpu_",
 )
 def mm(self, mat2):
     """The product of two matrices."""
@@ -193,6 +194,7 @@ def _int_mm(self, mat2):
     kernel="matmul",
     samples=lambda t: [((t(2, 3, 4), t(2, 4, 5)), {})],
     core=True,
+    word="bmm",
 )
 def bmm(self, mat2):
     """The products of two batches of matrices, pair by pair."""
@@ -217,6 +219,7 @@ def bmm_mat2_gradient(grad, self, mat2):
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(3, 4), t(4)), {})],
+    word="addmv_impl_cpu",
 )
 def mv(self, vec):
     """The product of a matrix and a vector."""
@@ -240,6 +243,7 @@ def mv_vec_gradient(grad, self, vec):
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(4), t(4)), {})],
+    word="dot",
 )
 def dot(self, tensor):
     """The sum of the products of two vectors' elements."""
@@ -258,7 +262,11 @@ def dot_tensor_gradient(grad, self, tensor):
 
 
 @native(
-    "vdot(Tensor self, Tensor other) -> Tensor", dtypes=PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})]
+    "vdot(Tensor self, Tensor other) -> Tensor",
+    dtypes=PRODUCT,
+    variants=_OUT,
+    samples=lambda t: [((t(4), t(4)), {})],
+    word="dot",
 )
 def vdot(self, other):
     """The dot product with the first vector conjugated."""
@@ -294,6 +302,7 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
     kernel="add_product",
     samples=lambda t: [((t(3, 5), t(3, 4), t(4, 5)), {}), ((t(5), t(3, 4), t(4, 5)), {"beta": 2, "alpha": 3})],
     core=True,
+    word="addmm_impl_cpu_",
 )
 def addmm(self, mat1, mat2, beta, alpha):
     """beta * self + alpha * (mat1 @ mat2); with beta = 0 self is not read."""
@@ -331,6 +340,7 @@ def addmm_mat2_gradient(grad, mat1, mat2, alpha):
     variants=_EVERYWHERE,
     kernel="add_product",
     samples=lambda t: [((t(3), t(3, 4), t(4)), {}), ((t(1), t(3, 4), t(4)), {"beta": 2, "alpha": 3})],
+    word="addmv_impl_cpu",
 )
 def addmv(self, mat, vec, beta, alpha):
     """beta * self + alpha * (mat @ vec); with beta = 0 self is not read."""
@@ -371,6 +381,7 @@ def addmv_vec_gradient(grad, mat, vec, alpha):
         ((t(2, 3, 5), t(2, 3, 4), t(2, 4, 5)), {}),
         ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3}),
     ],
+    word="baddbmm",
 )
 def baddbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix; with beta = 0 self is not read."""
@@ -409,6 +420,7 @@ def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
         ((t(3, 5), t(2, 3, 4), t(2, 4, 5)), {}),
         ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3}),
     ],
+    word="addmm_impl_cpu_",
 )
 def addbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * the sum over the batch of batch1 @ batch2; with beta = 0 self is not read."""
@@ -437,6 +449,7 @@ def addbmm_batch2_gradient(grad, batch1, alpha):
     "_add_outer(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtypes=ALL,
     variants="",
+    word="addr_cpu",
 )
 def _add_outer(s, x, y, beta, alpha):
     """beta * self + alpha * vec1 * vec2, element by element; with beta = 0 self is not read."""
@@ -526,6 +539,7 @@ def linear_node(input: "Tensor", bias: "Tensor?") -> "str":
     tags=frozenset({"kept_as_rows"}),
     node=linear_node,
     samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})],
+    word="addmm_impl_cpu_",
 )
 def nn_linear(input, weight, bias):
     """input @ weight.T + bias over the last dim of the input."""

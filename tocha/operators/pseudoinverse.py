@@ -309,7 +309,14 @@ def linalg_lstsq(self, b, rcond, driver):
         raise RuntimeError(
             f"[linalg.lstsq] torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1: {self.shape} and {b.shape}"
         )
-    check_matrices("linalg.lstsq", self)
+    if self.dtype != b.dtype:
+        raise RuntimeError(
+            f"[linalg.lstsq] torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype {self.dtype} and other's dtype {b.dtype}"
+        )
+    if self.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
+        raise RuntimeError(
+            f"[linalg.lstsq] This function doesn't handle types other than float and double: got {self.dtype}"
+        )
     check_same_kind("linalg.lstsq", self, b)
     vectors = self.dim() != b.dim()
     right = b.unsqueeze(-1) if vectors else b

@@ -60,6 +60,7 @@ def randn(size, generator, dtype, device):
         "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
         "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     ),
+    word="random_update_from_to",
 )
 def randint(high, size, generator, dtype, device):
     """Integers uniform in [0, high), or in [low, high)."""
@@ -95,6 +96,7 @@ def randint_low(low, high, size, generator, dtype, device):
         "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
     ),
     core=("randperm",),
+    word="randperm",
 )
 def randperm(n, generator, dtype, device):
     """A random permutation of 0, 1, ..., n - 1."""
@@ -154,6 +156,7 @@ def randn_like(self, generator, dtype, device, memory_format):
         "randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
     ),
+    word="random_update_from_to",
 )
 def randint_like(self, high, generator, dtype, device, memory_format):
     """Integers uniform in [0, high), or in [low, high), in self's size and dtype."""
@@ -201,6 +204,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
     node="NormalBackward3",
     tags=_INTO_OUT | _DRAWN,
     aten=("normal.Tensor_Tensor",),
+    word="normal_kernel_cpu",
 )
 def normal_tensor_tensor(mean, std, generator):
     """Normal numbers, each with its own mean and standard deviation."""
@@ -283,6 +287,7 @@ def normal_float_float(mean, std, size, generator, dtype, device):
     algorithm="random",
     variants="function, method, out",
     tags=_INTO_OUT | _DRAWN,
+    word="bernoulli_tensor_cpu_p_",
 )
 def bernoulli(self, generator):
     """1 with the probability that self holds at that place, else 0."""
@@ -370,6 +375,7 @@ def binomial(count, prob, generator):
     algorithm="random",
     variants="function",
     tags=_DRAWN,
+    word="gamma_cpu",
 )
 def _standard_gamma(self, generator):
     """Gamma numbers with the shapes that self holds and rate 1."""
@@ -403,6 +409,7 @@ def _standard_gamma_grad(self, output):
     algorithm="random",
     variants="function",
     tags=_DRAWN,
+    word="dirichlet",
 )
 def _sample_dirichlet(self, generator):
     """Points of the simplex along the last dim, with the concentrations that self holds."""
@@ -442,6 +449,7 @@ def _dirichlet_grad(x, alpha, total):
     algorithm="random",
     variants="method",
     tags=_RANDOM,
+    word="check_uniform_bounds",
 )
 def uniform_(self, from_, to, generator):
     """Fills self with numbers uniform in [from, to)."""
@@ -457,6 +465,7 @@ def uniform_gradient(grad):
     algorithm="random",
     variants="method",
     tags=_RANDOM,
+    word="normal_kernel_cpu",
 )
 def normal_(self, mean, std, generator):
     """Fills self with normal numbers."""
@@ -504,6 +513,7 @@ def random_to_gradient(grad):
     variants="method",
     node="RandomBackward2",
     tags=_RANDOM,
+    word="random_kernel_cpu",
 )
 def random_(self, generator):
     """Fills self with integers from 0 to the largest the dtype counts exactly."""
@@ -542,6 +552,7 @@ def bernoulli_tensor_p_gradient(grad):
     variants="method",
     node="BernoulliBackward2",
     tags=_RANDOM,
+    word="bernoulli_scalar_cpu_",
 )
 def bernoulli_float(self, p, generator):
     """Fills self with 1 with probability p, else 0."""

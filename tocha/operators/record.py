@@ -32,6 +32,17 @@ STORED = (*ALL, *COMPLEX32, *FLOAT8)  # what can be stored at all
 UNARY = "function, method, inplace, out"
 BINARY = "function, method, inplace_method, out"
 
+
+def no_kernel(word: str) -> NotImplementedError:
+    """What `refused` says of dtypes for which PyTorch has a kernel of another name; "{}" is the dtype."""
+    return NotImplementedError(f"\"{word}\" not implemented for '{{}}'")
+
+
+def reduced_floats(word: str) -> dict:
+    """What a kernel that is named apart for half types says to the narrower ones: "mul_cpu_reduced_float"."""
+    return {FLOAT8: no_kernel(f"{word}_reduced_float")}
+
+
 COMMUTATIVE = (
     "__add__",
     "__mul__",
@@ -110,6 +121,8 @@ class Operator:
     seen_in_steps: set[tuple[str, ...]] = field(default_factory=set)  # those of them that round several times
     # Of a view: what its base is after a write to it, for graphs without writes (tocha/operators/inverses.py).
     inverse: Callable | None = None
+    # PyTorch's name for its kernel, which refusals of dtypes say: "exp_vml_cpu" (kernel_word).
+    word: str = ""
     samples: Callable | None = None
     example: str = ""  # a session that shows it, for the reference (tocha/operators/examples)
     tags: frozenset[str] = frozenset()
@@ -165,6 +178,24 @@ def overloads(name: str) -> list[Operator]:
                 _named.setdefault(n, []).append(o)
         _named_count = len(OPERATORS)
     return list(_named.get(name, ()))
+
+
+def kernel_words() -> dict[str, str]:
+    """The words that records give for their kernels, by the names that messages say."""
+    found: dict[str, str] = {}
+    for o in OPERATORS.values():
+        if not o.word:
+            continue
+        dotted = f"{o.namespace}.{o.public_name}" if o.namespace else o.name
+        for name in (o.name, o.public_name, o.public_name.lstrip("_"), dotted):
+            if found.setdefault(name, o.word) != o.word:
+                raise ValueError(f"{o.full_name}: the kernel of {name} is {found[name]} and {o.word}")
+    return found
+
+
+def kernel_word(name: str) -> str:
+    """What PyTorch calls the kernel of an operator: programs match the phrase it says, people search for it."""
+    return kernel_words().get(name, f"{name.rstrip('_')}_cpu")
 
 
 # What kernels without a decomposition are: numerical algorithms; then "memory" allocates, shows or moves elements as they

@@ -29,6 +29,7 @@ from tocha.operators.record import (
     REAL,
     SUM_LIKE,
     TO_BOOL,
+    UNSIGNED,
     Fold,
     composite,
     gradient,
@@ -36,7 +37,7 @@ from tocha.operators.record import (
     reduction,
     rule,
 )
-from tocha.operators.rules import asked, computes, wrap_dim
+from tocha.operators.rules import asked, computes, is_float8, wrap_dim
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
@@ -205,7 +206,7 @@ def nansum_gradient(grad, self, dim, keepdim):
     promote=SUM_LIKE,
     types={
         "refused": {
-            (*BOOL, *INTS): RuntimeError(
+            (*BOOL, *INTS, *UNSIGNED): RuntimeError(
                 "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}"
             )
         },
@@ -218,6 +219,7 @@ def nansum_gradient(grad, self, dim, keepdim):
         "mean.out",
     ),
     core=True,
+    word="sum_cpu",
 )
 def mean(t):
     """The mean of all elements, or over dim."""
@@ -252,6 +254,7 @@ def mean_gradient(grad, self, dim, keepdim):
         "prod.int_out",
     ),
     core=True,
+    word="prod_out_cpu",
 )
 def prod(t):
     """The product of all elements, or over dim. Integers multiply as int64."""
@@ -456,6 +459,7 @@ _EXTREMES = REAL
     dtypes=_EXTREMES,
     types={"loops": (dt.uint8, *_ORDERS["loops"])},
     core=True,
+    word="max_values_cpu",
 )
 def amax(t):
     """The largest element, over all dims or those given; NaN if there is one."""
@@ -481,6 +485,7 @@ def amax_gradient(grad, self, dim, keepdim, result):
     dtypes=_EXTREMES,
     types={"loops": (dt.uint8, *_ORDERS["loops"])},
     core=True,
+    word="min_values_cpu",
 )
 def amin(t):
     """The smallest element, over all dims or those given; NaN if there is one."""
@@ -591,10 +596,13 @@ def max_other(self, other):
 
 @rule
 def check_not_empty(self: "Tensor", name: "str") -> "none":
+    """An element to find, of a dtype that has an order."""
     if self.numel() == 0:
         raise RuntimeError(
             f"[{name}] {name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
         )
+    if self.is_complex() or is_float8(self.dtype) or self.dtype in (dt.uint16, dt.uint32, dt.uint64):
+        raise NotImplementedError(f"[{name}] \"{name}_all\" not implemented for '{self.dtype}'")
 
 
 @composite(
@@ -735,6 +743,7 @@ def _log_sum_exp(t):
     dtypes=(*FLOATS, *COMPLEX),
     promote=INT_TO_FLOAT,
     variants="",
+    word="max_values_cpu",
 )
 def _logsumexp(t):
     """log(sum(exp(self))) without overflow."""

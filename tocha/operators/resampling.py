@@ -98,6 +98,7 @@ def resampled_3d(
     variants="function",
     node="UpsampleNearest1DBackward0",
     samples=lambda t: [((t(2, 3, 5), 8), {})],
+    word="compute_indices_weights_nearest",
 )
 def nn_upsample_nearest1d(self, output_size, scales):
     """A signal at another length: each place shows the input's place at or before its own."""
@@ -114,6 +115,7 @@ def upsample_nearest1d_gradient(grad, self, scales):
     variants="function",
     node="UpsampleNearestExact1DBackward0",
     samples=lambda t: [((t(2, 3, 5), 8), {})],
+    word="compute_indices_weights_nearest",
 )
 def nn__upsample_nearest_exact1d(self, output_size, scales):
     """A signal at another length: each place shows the input's place whose middle is nearest."""
@@ -130,6 +132,7 @@ def upsample_nearest_exact1d_gradient(grad, self, scales):
     variants="function",
     node="UpsampleNearest2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 6)), {})],
+    word="upsample_nearest2d_channels_last",
 )
 def nn_upsample_nearest2d(self, output_size, scales_h, scales_w):
     """A picture at another size: each place shows the input's place at or before its own."""
@@ -162,6 +165,7 @@ def upsample_nearest_exact2d_gradient(grad, self, scales_h, scales_w):
     variants="function",
     node="UpsampleNearest3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), (4, 7, 6)), {})],
+    word="compute_indices_weights_nearest",
 )
 def nn_upsample_nearest3d(self, output_size, scales_d, scales_h, scales_w):
     """A volume at another size: each place shows the input's place at or before its own."""
@@ -196,6 +200,7 @@ def upsample_nearest_exact3d_gradient(grad, self, scales_d, scales_h, scales_w):
     variants="function",
     node="UpsampleLinear1DBackward0",
     samples=lambda t: [((t(2, 3, 5), 8, False), {}), ((t(2, 3, 5), 3, True), {})],
+    word="compute_indices_weights_linear",
 )
 def nn_upsample_linear1d(self, output_size, align_corners, scales):
     """A signal at another length, with straight lines between its places."""
@@ -212,6 +217,7 @@ def upsample_linear1d_gradient(grad, self, align_corners, scales):
     variants="function",
     node="UpsampleBilinear2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 3), False), {}), ((t(2, 3, 4, 5), (7, 3), True), {})],
+    word="upsample_bilinear2d_channels_last",
 )
 def nn_upsample_bilinear2d(self, output_size, align_corners, scales_h, scales_w):
     """A picture at another size, with straight lines between its places along each dim."""
@@ -228,6 +234,7 @@ def upsample_bilinear2d_gradient(grad, self, align_corners, scales_h, scales_w):
     variants="function",
     node="UpsampleTrilinear3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), (4, 7, 3), False), {})],
+    word="compute_indices_weights_linear",
 )
 def nn_upsample_trilinear3d(self, output_size, align_corners, scales_d, scales_h, scales_w):
     """A volume at another size, with straight lines between its places along each dim."""
@@ -246,6 +253,7 @@ def upsample_trilinear3d_gradient(grad, self, align_corners, scales_d, scales_h,
     variants="function",
     node="UpsampleBicubic2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 3), False), {})],
+    word="compute_indices_weights_cubic",
 )
 def nn_upsample_bicubic2d(self, output_size, align_corners, scales_h, scales_w):
     """A picture at another size, by cubic convolution of four places along each dim."""
@@ -412,6 +420,7 @@ def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", padding: "i
         "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     ),
     core=True,
+    word="grid_sampler_2d_cpu_kernel_impl",
 )
 def grid_sampler_2d(self, grid, interpolation_mode, padding_mode, align_corners):
     """Pictures at the points of a grid, whose coordinates run from -1 to 1."""
@@ -435,6 +444,7 @@ def grid_sampler_2d_gradient(grad, self, grid, interpolation_mode, padding_mode,
     aten=(
         "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     ),
+    word="grid_sampler3d_cpu",
 )
 def grid_sampler_3d(self, grid, interpolation_mode, padding_mode, align_corners):
     """Volumes at the points of a grid, whose coordinates run from -1 to 1."""

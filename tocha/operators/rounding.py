@@ -6,7 +6,7 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, UNARY, UNSIGNED, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, INTS, NUMERIC, UNARY, UNSIGNED, no_kernel, pointwise
 
 
 def _no_complex(name):
@@ -16,25 +16,25 @@ def _no_complex(name):
 rounding = partial(pointwise, dtypes=(*NUMERIC, *UNSIGNED), variants=UNARY)
 
 
-@rounding("floor(Tensor self) -> Tensor", types=_no_complex("floor"), core=True)
+@rounding("floor(Tensor self) -> Tensor", types=_no_complex("floor"), core=True, word="floor_vml_cpu")
 def floor(x):
     """The nearest integer below."""
     return s.floor(x) if x.dtype.is_floating else x
 
 
-@rounding("ceil(Tensor self) -> Tensor", types=_no_complex("ceil"), core=True)
+@rounding("ceil(Tensor self) -> Tensor", types=_no_complex("ceil"), core=True, word="ceil_vml_cpu")
 def ceil(x):
     """The nearest integer above."""
     return s.ceil(x) if x.dtype.is_floating else x
 
 
-@rounding("trunc(Tensor self) -> Tensor", types=_no_complex("trunc"), aliases=("fix",), core=True)
+@rounding("trunc(Tensor self) -> Tensor", types=_no_complex("trunc"), aliases=("fix",), core=True, word="trunc_vml_cpu")
 def trunc(x):
     """The nearest integer toward 0."""
     return s.trunc(x) if x.dtype.is_floating else x
 
 
-@rounding("round(Tensor self) -> Tensor", core=True)
+@rounding("round(Tensor self) -> Tensor", core=True, word="round_vml_cpu")
 def round(x):
     """The nearest integer; halves go to the even one."""
     return s.round(x) if x.dtype.is_floating else x
@@ -44,7 +44,7 @@ def round(x):
     "round.decimals(Tensor self, *, int decimals=0) -> Tensor",
     node="RoundBackward1",
     dtypes=FLOATS,
-    types={"params": (dt.int64,)},
+    types={"params": (dt.int64,), "refused": {(*INTS, *UNSIGNED): no_kernel("round_cpu")}},
     aliases=("special.round",),
     aten=("round.decimals(Tensor self, *, int decimals) -> Tensor", "special_round"),
 )

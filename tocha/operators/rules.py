@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir import layout, promotion
-from tocha.operators import interpreter
+from tocha.operators import interpreter, record
 from tocha.operators.facts import Out, Scalar, View  # noqa: F401  (records import them from here)
 from tocha.operators.record import intrinsic, rule
 
@@ -99,9 +99,14 @@ def c_name(d: "dtype") -> "str":
     return d.cpp
 
 
+@intrinsic("kernel_word")
+def kernel_word(op: "str") -> "str":
+    return record.kernel_word(op)
+
+
 @rule
 def refuse_dtype(op: "str", d: "dtype") -> "none":
-    raise NotImplementedError(f"[{op}] \"{op}_cpu\" not implemented for '{d}'")
+    raise NotImplementedError(f"[{op}] \"{kernel_word(op)}\" not implemented for '{d}'")
 
 
 @intrinsic("scalar_dtype")

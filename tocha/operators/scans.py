@@ -53,6 +53,7 @@ def recurrence_gradient(grad, factors, dim, reverse, result, wanted):
     variants="function, method, inplace, out",
     tags=frozenset({"out_dtype", "out_whole"}),
     core=True,
+    word="cumsum_out_cpu",
 )
 def cumsum(self, dim, dtype):
     """Sums up to and including each element of dim."""
@@ -70,6 +71,7 @@ def cumsum_gradient(grad, dim):
     algorithm="scan",
     variants="function, method, inplace, out",
     tags=frozenset({"out_dtype", "out_whole"}),
+    word="cumprod_out_cpu",
 )
 def cumprod(self, dim, dtype):
     """Products up to and including each element of dim."""
@@ -137,6 +139,7 @@ def cummin_gradient(grad, dim, result1):
     algorithm="scan",
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
+    word="logcumsumexp_out_cpu",
 )
 def logcumsumexp(self, dim):
     """log(sum(exp(x))) up to and including each element of dim, without overflow."""

@@ -160,6 +160,7 @@ def scatter_add_source_gradient(grad, dim, index, src):
     ],
     aten=("scatter_reduce.two",),
     core=True,
+    word="scatter_gather_tensor_cpu_reduce",
 )
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Reduces src into the places that index names: sum, prod, mean, amax or amin."""
@@ -276,6 +277,7 @@ def scatter_reduce_source_gradient(grad, self, dim, index, src, reduce, include_
     variants="function",
     flat=("data",),
     samples=lambda t: [((t(6, 2), "sum"), {"lengths": t.of([2, 0, 4])}), ((t(6), "max"), {"offsets": t.of([0, 1, 6])})],
+    word="_segment_reduce_cpu",
 )
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
     """Reduces consecutive segments along axis, given by their lengths or by the offsets where they begin and end."""

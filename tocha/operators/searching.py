@@ -56,6 +56,7 @@ def warn_of_copy(which: "str", t: "Tensor") -> "none":
     aten=(
         "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     ),
+    word="searchsorted_out_cpu",
 )
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     """Where each value goes into the sorted sequence (or into its own row of it) so that it stays sorted."""

@@ -14,7 +14,8 @@ def softmax_dtype(self: "Tensor", dim: "int", dtype: "dtype?", name: "str") -> "
     if dtype is not None:
         result = dtype
     if not result.is_floating_point and self.numel() > 0:
-        refuse_dtype(name, result)
+        kernel = "lastdim_kernel_impl" if dim == -1 or dim == self.ndim - 1 else "kernel_impl"
+        raise NotImplementedError(f"[{name}] \"{name}_{kernel}\" not implemented for '{result}'")
     return result
 
 
@@ -129,6 +130,7 @@ def check_softmax_backward(grad_output: "Tensor", output: "Tensor", dim: "int", 
     "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
     variants="function",
     samples=lambda t: [((t(3, 4), t(3, 4), 1, t(1).dtype), {})],
+    word="softmax_backward_lastdim_kernel_impl",
 )
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of softmax's input, from its result and the gradient of that."""
@@ -151,6 +153,7 @@ def softmax_backward_output_gradient(grad, grad_output, output, dim):
     "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
     variants="function",
     samples=lambda t: [((t(3, 4), t(3, 4), 1, t(1).dtype), {})],
+    word="log_softmax_backward_lastdim_kernel_impl",
 )
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of log_softmax's input, from its result and the gradient of that."""

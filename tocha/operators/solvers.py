@@ -15,6 +15,7 @@ from tocha.operators.factorizations import (
     check_same_kind,
     check_square_matrices,
     positive,
+    refuse_integers,
     refuse_low_precision,
     squares,
 )
@@ -158,6 +159,7 @@ def linalg_solve_ex(A, B, left, check_errors):
     variants=_OUT,
     tags={"exact_out"},
     samples=_systems,
+    word="lu_cpu",
 )
 def linalg_solve(A, B, left):
     """X with A @ X = B (or X @ A = B), for square invertible A; batch dims broadcast."""
@@ -176,9 +178,11 @@ def linalg_solve(A, B, left):
         ((positive(t, 3, 3), t(3, 2)), {"upper": True}),
         ((positive(t, 2, 3, 3), t(4, 3)), {"upper": False, "left": False}),
     ],
+    word="triangular_solve_cpu",
 )
 def linalg_solve_triangular(self, B, upper, left, unitriangular):
     """X with A @ X = B (or X @ A = B), reading one triangle of A, or that without its diagonal, which is then ones."""
+    refuse_integers("linalg.solve_triangular", self)
     check_matrices("linalg.solve_triangular", self)
     check_matrices("linalg.solve_triangular", B)
     check_system("linalg.solve_triangular", self, B, left, False)
@@ -234,6 +238,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
             f"[triangular_solve] torch.triangular_solve: Expected A to have at least 2 dimensions, but it has {A.dim()} dimensions instead"
         )
     check_right_hand("triangular_solve", A, self)
+    refuse_integers("triangular_solve", A)
     check_square_matrices("triangular_solve", A)
     triangle = A.mT if transpose else A
     solution = op.linalg_solve_triangular(triangle, self, upper=upper != transpose, unitriangular=unitriangular)
@@ -256,6 +261,7 @@ def cholesky_solve(self, input2, upper):
             f"[cholesky_solve] u should have at least 2 dimensions, but has {input2.dim()} dimensions instead"
         )
     check_right_hand("cholesky_solve", input2, self)
+    refuse_integers("cholesky_solve", input2)
     check_square_matrices("cholesky_solve", input2)
     check_system("cholesky_solve", input2, self, True, False)
     batch = broadcast_shapes(self.shape[:-2], input2.shape[:-2], "cholesky_solve")
@@ -419,6 +425,7 @@ def inverse(self):
 )
 def _cholesky_inverse(self, upper):
     """The inverses, and where a factor's diagonal was zero."""
+    refuse_integers("cholesky_inverse", self)
     check_square_matrices("cholesky_inverse", self)
     return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
 
@@ -438,6 +445,7 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
     constraints={"self": "factor"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
     whole=True,
+    word="cholesky_inverse_out_cpu",
 )
 def cholesky_inverse(self, upper):
     """The inverses of Hermitian positive-definite matrices, from their Cholesky factors."""
@@ -524,7 +532,9 @@ def det_gradient(grad, A, result0, result1, result2):
     return found.masked_fill((result0 == 0).unsqueeze(-1).unsqueeze(-1), 0)
 
 
-@composite("linalg_det(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
+@composite(
+    "linalg_det(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares, word="lu_cpu"
+)
 def linalg_det(A):
     """The determinants of square matrices."""
     result, _lu, _pivots = op._linalg_det(A)

@@ -29,6 +29,7 @@ def sort_node(stable: "bool?") -> "str":
         "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
     ),
     core=("sort",),
+    word="sorting_kernel_method_name",
 )
 def sort(self, dim, descending, stable):
     """The elements in order along dim, and where they were; NaN is the largest."""
@@ -129,6 +130,7 @@ def kthvalue_gradient(grad, self, dim, keepdim, result1):
     kernel="unique_all",
     tags=_DYNAMIC | {"dynamic_output_shape"},
     variants="function",
+    word="unique",
 )
 def _unique2(self, sorted, return_inverse, return_counts):
     """The distinct elements in order, which of them every element is, and how often each occurs."""
@@ -151,6 +153,7 @@ def unique_facts(self, sorted, return_inverse, return_counts):
     kernel="unique_dim",
     tags=_DYNAMIC,
     variants="function",
+    word="unique_dim",
 )
 def _unique_dim(self, dim, return_inverse, return_counts):
     """The distinct slices along dim in order, which of them every slice is, and how often each occurs."""
@@ -176,6 +179,7 @@ def unique_dim_facts(self, dim, return_inverse, return_counts):
     kernel="unique_runs",
     tags=_DYNAMIC,
     variants="function",
+    word="unique",
 )
 def _unique_consecutive(self, return_inverse, return_counts, dim):
     """The first of every run of equal elements (or slices), which run every element is in, and the runs' lengths."""

@@ -19,13 +19,13 @@ _NO_GRADIENT = frozenset({"no_gradient"})
 # Error functions and the normal distribution
 
 
-@function("erf(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erf",), core=True)
+@function("erf(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erf",), core=True, word="erf_vml_cpu")
 def erf(x):
     """The error function."""
     return s.erf(x)
 
 
-@function("erfc(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erfc",))
+@function("erfc(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erfc",), word="erfc_vml_cpu")
 def erfc(x):
     """1 - erf(self), accurate where that is small."""
     return s.erfc(x)
@@ -36,6 +36,7 @@ def erfc(x):
     variants=BINARY,
     aliases=("special.erfinv",),
     tags=frozenset({"keeps_inputs"}),
+    word="erfinv_vml_cpu",
 )
 def erfinv(x):
     """The number whose error function is self."""
@@ -48,7 +49,7 @@ def erfcx(x):
     return s.erfcx(x)
 
 
-@special("special_ndtr(Tensor self) -> Tensor")
+@special("special_ndtr(Tensor self) -> Tensor", word="erf_vml_cpu")
 def ndtr(x):
     """The normal distribution function."""
     return s.ndtr(x)
@@ -69,13 +70,13 @@ def log_ndtr(x):
 # The gamma family
 
 
-@function("lgamma(Tensor self) -> Tensor", variants=BINARY, aliases=("special.gammaln",))
+@function("lgamma(Tensor self) -> Tensor", variants=BINARY, aliases=("special.gammaln",), word="lgamma_vml_cpu")
 def lgamma(x):
     """The logarithm of the absolute value of the gamma function."""
     return s.lgamma(x)
 
 
-@function("digamma(Tensor self) -> Tensor", variants=BINARY, aliases=("special.digamma", "special.psi"))
+@function("digamma(Tensor self) -> Tensor", variants=BINARY, aliases=("special.digamma", "special.psi"), word="digamma")
 def digamma(x):
     """The derivative of lgamma."""
     return s.digamma(x)
@@ -94,6 +95,7 @@ def polygamma_of(x, n):
     aten=("polygamma(int n, Tensor self) -> Tensor",),
     tags=frozenset({"pointwise"}),
     whole=True,
+    word="polygamma",
 )
 def polygamma(n, input):
     """The n-th derivative of digamma."""
@@ -121,6 +123,10 @@ def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
         raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1. Got {p}")
+    if self.dtype == dt.bool_:
+        raise RuntimeError("[mvlgamma] The input tensor may not be a boolean tensor.")
+    if self.is_complex():
+        raise NotImplementedError(f"[mvlgamma] \"arange_cpu\" not implemented for '{self.dtype}'")
     dtype = self.dtype if self.is_floating_point() else default_dtype()
     offsets = op.arange(p, dtype=dtype, device=self.device) * 0.5
     return op.lgamma(self.unsqueeze(-1) - offsets).sum(-1) + 0.25 * p * (p - 1) * 1.1447298858494002  # log(pi)
@@ -166,7 +172,7 @@ def zeta(x, q):
 # The Bessel family
 
 
-@function("i0(Tensor self) -> Tensor", variants=UNARY, aliases=("special.i0",))
+@function("i0(Tensor self) -> Tensor", variants=UNARY, aliases=("special.i0",), word="i0_vml_cpu")
 def i0(x):
     """The modified Bessel function of the first kind, order 0."""
     return s.i0(x)

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.factorizations import LAPACK, check_matrices, check_square_matrices, squares
+from tocha.operators.factorizations import LAPACK, check_matrices, check_square_matrices, refuse_integers, squares
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, check_info, column_major, complex_dtype, computes, real_dtype, wants_gradient
+from tocha.operators.rules import (
+    Out,
+    check_info,
+    column_major,
+    complex_dtype,
+    computes,
+    is_float8,
+    is_integral,
+    real_dtype,
+    wants_gradient,
+)
 
 _OUT = "function, out"
 _METHOD = "function, method, out"
@@ -151,6 +161,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
     variants=_OUT,
     tags=frozenset({"phases"}),
     samples=lambda t: [((t(3, 4),), {"full_matrices": False}), ((t(2, 3, 3),), {})],
+    word="linalg_svd_cpu",
 )
 def linalg_svd(A, full_matrices, driver):
     """A = U @ diag(S) @ Vh with orthonormal U and Vh and descending S."""
@@ -203,6 +214,7 @@ def svd(self, some, compute_uv):
 )
 def _hermitian_eigen(A, upper, compute_v):
     """Eigenvalues, eigenvectors (empty unless wanted), and where it failed."""
+    refuse_integers("linalg.eigh", A)
     check_square_matrices("linalg.eigh", A)
     return (
         Out(A.shape[:-1], real_dtype(A.dtype)),
@@ -241,6 +253,7 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
 )
 def _linalg_eigh(A, UPLO, compute_v):
     """The eigenvalues of Hermitian matrices, without vectors where they are not wanted."""
+    refuse_integers("linalg.eigh", A)
     check_square_matrices("linalg.eigh", A)
     if UPLO not in ("L", "U", "l", "u"):
         raise RuntimeError(f"[linalg.eigh] Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
@@ -260,6 +273,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     aten=(
         'linalg_eigh.eigvals(Tensor self, str UPLO="L", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)',
     ),
+    word="linalg_eigh_cpu",
 )
 def linalg_eigh(self, UPLO):
     """self = V @ diag(w) @ V.mH for Hermitian matrices, of which one triangle is read; w ascends."""
@@ -291,6 +305,8 @@ def linalg_eigvalsh(self, UPLO):
 )
 def _general_eigen(A, compute_v):
     """Eigenvalues, eigenvectors (empty unless wanted), and where it failed; complex always."""
+    if is_integral(A.dtype) or is_float8(A.dtype):
+        raise RuntimeError(f"[linalg.eig] Unknown Complex ScalarType for {A.dtype}")
     check_square_matrices("linalg.eig", A)
     t = A.dtype if A.is_complex() else complex_dtype(A.dtype)
     return Out(A.shape[:-1], t), column_major(A.shape if compute_v else [0], t), Out(A.shape[:-2], dt.int32)
@@ -322,6 +338,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
     samples=squares,
     aten=("linalg_eig.out",),
     whole=True,
+    word="linalg_eig_out_cpu",
 )
 def linalg_eig(self):
     """self = V @ diag(w) @ inverse(V), complex, for square matrices."""

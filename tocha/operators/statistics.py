@@ -38,6 +38,7 @@ from tocha.operators.rules import Out, apart, is_integral, refuse_dtype, warn, w
         },
     },
     variants="",
+    word="std_cpu",
 )
 def _var_mean(t):
     """Variance (or its root) and mean by Welford's recurrence, in double precision."""
@@ -290,7 +291,7 @@ def nanmean(self, dim, keepdim, dtype):
     return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
 
 
-@composite("trace(Tensor self) -> Tensor", node="TraceBackward0", autocast="float32", whole=True)
+@composite("trace(Tensor self) -> Tensor", node="TraceBackward0", autocast="float32", whole=True, word="trace")
 def trace(self):
     """The sum of a matrix's diagonal."""
     if self.ndim != 2:
@@ -374,7 +375,7 @@ def median_dim_gradient(grad, self, dim, keepdim, result1):
     return placed(grad, self, dim, keepdim, result1)
 
 
-@native("nanmedian(Tensor self) -> Tensor", algorithm="sort", kernel="nanmedian_all")
+@native("nanmedian(Tensor self) -> Tensor", algorithm="sort", kernel="nanmedian_all", word="median_cpu")
 def nanmedian(self):
     """The median of the elements that are not NaN."""
     check_medians(self, "nanmedian")
@@ -664,11 +665,12 @@ def bincount_facts(self, weights, minlength):
     algorithm="histogram",
     variants="function, method, out",
     tags=frozenset({"no_gradient"}),
+    word="histogram_cpu",
 )
 def histc(self, bins, min, max):
     """Counts in equal bins between min and max; where both are equal, between the smallest and largest element."""
     if not self.is_floating_point():
-        refuse_dtype("histogram", self.dtype)
+        refuse_dtype("histc", self.dtype)
     if bins <= 0:
         raise RuntimeError(f"[histc] torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     return Out([bins], self.dtype)
@@ -702,6 +704,7 @@ def histogram_edges_facts(self, bins, weight, density):
         "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
         "histogram.bin_ct_out",
     ),
+    word="histogramdd",
 )
 def histogram(self, bins, range, weight, density):
     """Counts (or weights) in equal bins over range, or over all elements."""
@@ -731,6 +734,7 @@ def histogramdd_edges(self, bins, range, weight, density):
     algorithm="histogram",
     variants="function, method",
     samples=lambda t: [((t(6, 2), [3, 2]), {"weight": t(6)})],
+    word="histogramdd",
 )
 def histogramdd(self, bins, range, weight, density):
     """Counts of points in a grid of equal bins; the last dim holds coordinates."""

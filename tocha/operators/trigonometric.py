@@ -6,42 +6,42 @@ import math
 from functools import partial
 
 from tocha.ir import scalar as s
-from tocha.operators.record import BINARY, COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, gradient, pointwise
+from tocha.operators.record import BINARY, COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, gradient, pointwise, reduced_floats
 
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
 
-@elementary("sin(Tensor self) -> Tensor", core=True)
+@elementary("sin(Tensor self) -> Tensor", core=True, word="sin_vml_cpu")
 def sin(x):
     """The sine."""
     return s.sin(x)
 
 
-@elementary("cos(Tensor self) -> Tensor", core=True)
+@elementary("cos(Tensor self) -> Tensor", core=True, word="cos_vml_cpu")
 def cos(x):
     """The cosine."""
     return s.cos(x)
 
 
-@elementary("tan(Tensor self) -> Tensor", core=True)
+@elementary("tan(Tensor self) -> Tensor", core=True, word="tan_vml_cpu")
 def tan(x):
     """The tangent."""
     return s.tan(x)
 
 
-@elementary("asin(Tensor self) -> Tensor", aliases=("arcsin",), core=True)
+@elementary("asin(Tensor self) -> Tensor", aliases=("arcsin",), core=True, word="asin_vml_cpu")
 def asin(x):
     """The angle in [-pi/2, pi/2] whose sine is self."""
     return s.asin(x)
 
 
-@elementary("acos(Tensor self) -> Tensor", aliases=("arccos",), core=True)
+@elementary("acos(Tensor self) -> Tensor", aliases=("arccos",), core=True, word="acos_vml_cpu")
 def acos(x):
     """The angle in [0, pi] whose cosine is self."""
     return s.acos(x)
 
 
-@elementary("atan(Tensor self) -> Tensor", aliases=("arctan",), core=True)
+@elementary("atan(Tensor self) -> Tensor", aliases=("arctan",), core=True, word="atan_vml_cpu")
 def atan(x):
     """The angle in [-pi/2, pi/2] whose tangent is self."""
     return s.atan(x)
@@ -67,7 +67,7 @@ def cosh(x):
     return s.cosh(x)
 
 
-@elementary("tanh(Tensor self) -> Tensor", core=True)
+@elementary("tanh(Tensor self) -> Tensor", core=True, word="tanh_vml_cpu")
 def tanh(x):
     """The hyperbolic tangent."""
     return s.tanh(x)
@@ -112,13 +112,19 @@ def sinc_gradient(grad, self):
     return s.where(square == 0, s.zero_like(grad), grad * s.conjugate(slope))
 
 
-@elementary("deg2rad(Tensor self) -> Tensor", dtypes=FLOATS, expensive=False)
+def angles(name):
+    return {
+        "refused": {COMPLEX: RuntimeError(f"{name} is not supported for complex tensors."), **reduced_floats("mul_cpu")}
+    }
+
+
+@elementary("deg2rad(Tensor self) -> Tensor", dtypes=FLOATS, types=angles("deg2rad"), expensive=False)
 def deg2rad(x):
     """Degrees as radians."""
     return x * (math.pi / 180)
 
 
-@elementary("rad2deg(Tensor self) -> Tensor", dtypes=FLOATS, expensive=False)
+@elementary("rad2deg(Tensor self) -> Tensor", dtypes=FLOATS, types=angles("rad2deg"), expensive=False)
 def rad2deg(x):
     """Radians as degrees."""
     return x * (180 / math.pi)

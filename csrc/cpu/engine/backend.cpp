@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/dtype_messages.h"
 #include "cpu/engine/elementwise.h"
 #include "cpu/engine/reduce.h"
 #include "dispatch/backend.h"
@@ -12,7 +13,8 @@ namespace {
 [[gnu::always_inline]] inline void run_loop(const PointwiseOp& op, DType math, const Tensor* const* operands,
                                             const char* params) {
   Loop loop = op.cpu_loops[static_cast<int>(cpu_isa())][static_cast<int>(math)];
-  TOCHA_CHECK(loop, NotImplemented, "[", op.name, "] \"", op.name, "_cpu\" not implemented for '", math, "'");
+  if (!loop) [[unlikely]]
+    refuse_dtype(op.name, math);
   Elementwise call;  // the arrays are filled as far as they are read
   call.loop = loop, call.params = params, call.nout = op.nout, call.nin = op.nin, call.expensive = op.expensive;
   for (int i = 0; i < op.nout + op.nin; ++i) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/engine/casts.h"
@@ -412,7 +413,8 @@ void reduce(const ReductionOp& op, DType compute, const ReductionCall& call) {
   const ReduceLoops* table = op.cpu_loops[static_cast<int>(cpu_isa())];
   DType math = loop_dtype(table, compute);
   const ReduceLoops& loops = table[static_cast<int>(math)];
-  TOCHA_CHECK(loops.fold, NotImplemented, "[", op.name, "] \"", op.name, "_cpu\" not implemented for '", compute, "'");
+  if (!loops.fold) [[unlikely]]
+    refuse_dtype(op.name, compute);
   Tensor in = *call.in;
   if (in.is_conj() || in.is_neg()) {
     Tensor plain = empty(in.sizes(), in.dtype(), in.device());

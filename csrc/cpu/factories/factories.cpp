@@ -2,6 +2,7 @@
 #include <cmath>
 #include <complex>
 
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "core/zero.h"
@@ -40,7 +41,7 @@ void for_dtype(const char* op, DType d, F f) {
     default:
       break;
   }
-  fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
+  refuse_dtype(op, d);
 }
 
 template <class T>
@@ -131,7 +132,7 @@ void count_up(const char* op, const Tensor& out, const Scalar& start, const Scal
   for_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (is_complex_type<T> || std::is_same_v<T, bool>) {
-      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(out.dtype()).name, "'");
+      refuse_dtype(op, out.dtype());
     } else if constexpr (std::is_integral_v<T>) {
       int64_t a = bound<int64_t>(start), s = bound<int64_t>(step);
       generate<T>(out, [=](int64_t i) { return static_cast<T>(a + i * s); });
@@ -239,7 +240,7 @@ void linspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t
   for_dtype("linspace", out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, bool>) {
-      fail(ErrorKind::NotImplemented, "[linspace] not implemented for '", out.dtype(), "'");
+      refuse_dtype("linspace", out.dtype());
     } else if constexpr (is_complex_type<T>) {
       space_complex<T>(out, start, end, [](Complex<double> v) { return v; });
     } else if (out.numel() == 1) {
@@ -256,7 +257,7 @@ void logspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t
   for_dtype("logspace", out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, bool>) {
-      fail(ErrorKind::NotImplemented, "[logspace] not implemented for '", out.dtype(), "'");
+      refuse_dtype("logspace", out.dtype());
     } else if constexpr (is_complex_type<T>) {
       space_complex<T>(out, start, end, [base](Complex<double> v) {
         auto p = std::pow(std::complex<double>(base), std::complex<double>(v.re, v.im));

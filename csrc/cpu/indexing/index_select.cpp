@@ -4,6 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "core/dtype_messages.h"
 #include "cpu/engine/elementwise.h"
 #include "cpu/engine/iterate.h"
 #include "cpu/indexing/offset_slices.h"
@@ -171,14 +172,12 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
               "[index_reduce] index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ", reduce,
               ".");
   SliceWrite w(self, dim, index, source, "index_reduce", false);
-  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[index_reduce] \"index_reduce_cpu\" not implemented for '",
-              self.dtype(), "'");
+  if (self.is_complex()) refuse_dtype("index_reduce", self.dtype());
   if (!computes(self) || w.index.numel() == 0) return;
   int64_t n = w.self.size(w.dim);
   cpu::check_range(w.index, n, "index_reduce");
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
-  TOCHA_CHECK(!mean || divide, NotImplemented, "[index_reduce] \"index_reduce_cpu\" not implemented for '",
-              self.dtype(), "'");
+  if (mean && !divide) refuse_dtype("index_reduce", self.dtype());
   Merge merge = mean               ? Merge::add
                 : reduce == "prod" ? Merge::multiply
                 : reduce == "amax" ? Merge::maximum
@@ -350,8 +349,7 @@ void embedding_renorm_(const Tensor& self, const Tensor& indices, double max_nor
     case DType::BFloat16:
       return each(self.data<BFloat16>());
     default:
-      fail(ErrorKind::NotImplemented, "[embedding_renorm_] \"embedding_renorm__cpu\" not implemented for '",
-           info(self.dtype()).name, "'");
+      refuse_dtype("embedding_renorm_", self.dtype());
   }
 }
 

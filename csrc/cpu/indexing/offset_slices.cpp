@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/dtype_messages.h"
 #include "cpu/engine/iterate.h"
 #include "dispatch/native.h"
 #include "ops/copies.h"
@@ -86,7 +87,8 @@ void check_range(const Tensor& index, int64_t size, const char* op) {
 
 const MergeLoops& merge_loops(Merge merge, DType dtype, const char* op) {
   const MergeLoops& loops = pick_loops().merge[static_cast<int>(merge)][static_cast<int>(dtype)];
-  TOCHA_CHECK(loops.run, NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", dtype, "'");
+  if (!loops.run) [[unlikely]]
+    refuse_dtype(op, dtype);
   return loops;
 }
 

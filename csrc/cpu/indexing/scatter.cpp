@@ -176,13 +176,13 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
   Scatter s(self, dim, index, src, "scatter_reduce");
   if (s.idle()) return;
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
-  TOCHA_CHECK(!mean || divide, NotImplemented, "[scatter_reduce] \"scatter_reduce_cpu\" not implemented for '",
-              self.dtype(), "'");
   Merge merge = mean || reduce == "sum" ? Merge::add
                 : reduce == "prod"      ? Merge::multiply
                 : reduce == "amax"      ? Merge::maximum
                                         : Merge::minimum;
-  cpu::merge_loops(merge, self.dtype(), "scatter_reduce");
+  const bool merges = cpu::pick_loops().merge[static_cast<int>(merge)][static_cast<int>(self.dtype())].run;
+  TOCHA_CHECK(merges && (!mean || divide), NotImplemented, "[scatter_reduce] \"", kernel_word("scatter_reduce"), "_",
+              reduce, "\" not implemented for '", self.dtype(), "'");
   if (!include_self) {  // what is there gives way: to the neutral element, or to any of the sources
     if (extreme)
       s.run(Merge::assign, "scatter_reduce");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/indexing/offset_slices.h"
@@ -120,8 +121,7 @@ void segment_reduce(const Tensor& out, const Tensor& data, const std::string& re
     CASE(BFloat16, BFloat16)
 #undef CASE
     default:
-      fail(ErrorKind::NotImplemented, "[segment_reduce] \"segment_reduce_cpu\" not implemented for '",
-           info(data.dtype()).name, "'");
+      refuse_dtype("segment_reduce", data.dtype());
   }
 }
 

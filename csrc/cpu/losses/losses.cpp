@@ -279,7 +279,7 @@ std::tuple<Tensor, Tensor> _ctc_loss(const Tensor& log_probs, const Tensor& targ
                                      const Tensor& target_lengths, int64_t blank) {
   const int64_t times = log_probs.size(0), batch = log_probs.size(1);
   DType d = log_probs.dtype();
-  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("ctc_loss", d);
+  if (d != DType::Float32 && d != DType::Float64) refuse_dtype("ctc_loss", d);
   const Sequences q(log_probs, targets, input_lengths, target_lengths, blank);
   Tensor losses = empty(Ints{batch}, d, log_probs.device());
   Tensor alphas = empty(Ints{batch, times, q.width}, d, log_probs.device());
@@ -356,7 +356,7 @@ void _multilabel_margin_slopes(const Tensor& out, const Tensor& self, const Tens
 
 void _multilabel_margin(const Tensor& out, const Tensor& self, const Tensor& target) {
   DType d = self.dtype();
-  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("multilabel_margin_loss", d);
+  if (d != DType::Float32 && d != DType::Float64) refuse_dtype("multilabel_margin_loss", d);
   Tensor x = contiguous(self), t = contiguous(target);
   int64_t classes = self.dim() == 0 ? 1 : self.size(self.dim() - 1);
   const int64_t* indices = t.data<int64_t>();

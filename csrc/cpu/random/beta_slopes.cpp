@@ -72,8 +72,7 @@ double beta_slope(double x, double a, double total) {
 }  // namespace
 
 void beta_slopes(const Tensor& out, const Tensor& x, const Tensor& alpha, const Tensor& total) {
-  if (out.dtype() != DType::Float32 && out.dtype() != DType::Float64)
-    cpu::no_such_dtype("_dirichlet_grad", out.dtype());
+  if (out.dtype() != DType::Float32 && out.dtype() != DType::Float64) refuse_dtype("_dirichlet_grad", out.dtype());
   const auto laid_out = [&](const Tensor& t) {
     return ops::contiguous(ops::expand(t, out.sizes(), false), MemoryFormat::Contiguous);
   };

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "core/dtype.h"
+#include "core/dtype_messages.h"
 #include "core/error.h"
 
 namespace tocha::cpu {
@@ -17,12 +18,8 @@ struct Type {
   using type = T;
 };
 
-[[noreturn]] inline void no_such_dtype(const char* name, DType dtype) {
-  fail(ErrorKind::NotImplemented, "[", name, "] \"", name, "_cpu\" not implemented for '", info(dtype).name, "'");
-}
-
 inline void require_floating(const char* name, DType dtype) {
-  if (!is_floating(dtype) || is_float8(dtype)) no_such_dtype(name, dtype);
+  if (!is_floating(dtype) || is_float8(dtype)) refuse_dtype(name, dtype);
 }
 
 template <class F>
@@ -37,7 +34,7 @@ void visit_floating(const char* name, DType dtype, F&& f) {
     case DType::Float64:
       return f(Type<double>{});
     default:
-      no_such_dtype(name, dtype);
+      refuse_dtype(name, dtype);
   }
 }
 

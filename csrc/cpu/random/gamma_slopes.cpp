@@ -51,8 +51,7 @@ double slope(double a, double x) {
 void standard_gamma_slopes(const Tensor& out, const Tensor& self, const Tensor& output) {
   Tensor shapes = ops::contiguous(self, MemoryFormat::Contiguous);
   Tensor samples = ops::contiguous(output, MemoryFormat::Contiguous);
-  if (out.dtype() != DType::Float32 && out.dtype() != DType::Float64)
-    cpu::no_such_dtype("_standard_gamma_grad", out.dtype());
+  if (out.dtype() != DType::Float32 && out.dtype() != DType::Float64) refuse_dtype("_standard_gamma_grad", out.dtype());
   cpu::visit_floating("_standard_gamma_grad", out.dtype(), [&]<class T>(cpu::Type<T>) {
     const T *a = shapes.data<T>(), *x = samples.data<T>();
     T* to = out.data<T>();

@@ -21,13 +21,13 @@ namespace {
 bool is_drawable(DType d) { return is_floating(d) && !is_float8(d); }
 
 void require_drawable(const char* op, DType d) {
-  if (!is_drawable(real_dtype(d))) cpu::no_such_dtype(op, d);
+  if (!is_drawable(real_dtype(d))) refuse_dtype(op, d);
 }
 
 // bool, the first integers and floats: all but complex, uint16 and wider, float8.
 void require_classic(const char* op, DType d) {
   bool wide_unsigned = d == DType::UInt16 || d == DType::UInt32 || d == DType::UInt64;
-  if (is_complex(d) || is_float8(d) || wide_unsigned) cpu::no_such_dtype(op, d);
+  if (is_complex(d) || is_float8(d) || wide_unsigned) refuse_dtype(op, d);
 }
 
 double largest_finite(DType d) {
@@ -115,12 +115,14 @@ Bounds bounds_of(DType d) {
 void check_bound(const char* op, const char* what, int64_t value, DType d) {
   Bounds b = bounds_of(d);
   double v = static_cast<double>(value);
-  TOCHA_CHECK(v >= b.low && v <= b.high, Runtime, "[", op, "] ", what, " is out of bounds for ", d, ", got ", value);
+  TOCHA_CHECK(v >= b.low && v <= b.high, Runtime, "[", op, "] ", what, " is out of bounds for ", c_name(d), ", got ",
+              value);
 }
 
 void check_counts(const char* op, DType d) {
-  TOCHA_CHECK(!is_complex(d), Runtime, "[", op, "] handles only integral, floating-point and boolean types, got ", d);
-  if (is_float8(d)) cpu::no_such_dtype(op, d);
+  TOCHA_CHECK(!is_complex(d), Runtime, "[", op,
+              "] check_random_bounds handles only integral, floating-point and boolean types, got ", d);
+  if (is_float8(d)) refuse_dtype(op, d);
 }
 
 void fill_integers(const char* op, const Tensor& self, int64_t from, int64_t to, const GeneratorRef& generator) {
@@ -239,7 +241,7 @@ void randperm(const Tensor& out, int64_t n, const GeneratorRef& generator, std::
               std::optional<Device>) {
   DType d = out.dtype();
   require_classic("randperm", d);
-  if (d == DType::Bool) cpu::no_such_dtype("randperm", d);
+  if (d == DType::Bool) refuse_dtype("randperm", d);
   int64_t most = d == DType::Float16   ? (1 << 11) + 1
                  : d == DType::Float32 ? (1 << 24) + 1
                  : is_integral(d)      ? static_cast<int64_t>(std::min(bounds_of(d).high, 0x1p62)) + 1
@@ -327,7 +329,7 @@ void poisson(const Tensor& out, const Tensor& self, const GeneratorRef& generato
 
 void binomial(const Tensor& out, const Tensor& count, const Tensor& prob, const GeneratorRef& generator) {
   DType d = out.dtype();
-  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("binomial", d);
+  if (d != DType::Float32 && d != DType::Float64) refuse_dtype("binomial", d);
   Tensor n_trials = contiguous(ops::expand(count, out.sizes(), false));
   Tensor p = contiguous(ops::expand(prob, out.sizes(), false));
   fill_elements(
@@ -336,7 +338,7 @@ void binomial(const Tensor& out, const Tensor& count, const Tensor& prob, const 
 
 void _standard_gamma(const Tensor& out, const Tensor& self, const GeneratorRef& generator) {
   DType d = out.dtype();
-  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("_standard_gamma", d);
+  if (d != DType::Float32 && d != DType::Float64) refuse_dtype("_standard_gamma", d);
   Tensor alpha = contiguous(self);
   fill_elements(out,
                 [&](char* memory, int64_t n) { cpu::standard_gamma(generator.get(), d, alpha.bytes(), memory, n); });
@@ -344,7 +346,7 @@ void _standard_gamma(const Tensor& out, const Tensor& self, const GeneratorRef& 
 
 void _sample_dirichlet(const Tensor& out, const Tensor& self, const GeneratorRef& generator) {
   DType d = out.dtype();
-  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("_sample_dirichlet", d);
+  if (d != DType::Float32 && d != DType::Float64) refuse_dtype("_sample_dirichlet", d);
   Tensor alpha = as_doubles(self);
   Tensor gamma = empty(self.sizes(), DType::Float64, self.device());
   _standard_gamma(gamma, alpha, generator);
@@ -441,7 +443,7 @@ void log_normal_(const Tensor& self, double mean, double std, const GeneratorRef
 void geometric_(const Tensor& self, double p, const GeneratorRef& generator) {
   TOCHA_CHECK(p > 0 && p < 1, Runtime, "[geometric_] geometric_ expects p to be in (0, 1), but got p=", p);
   require_classic("geometric_", self.dtype());
-  if (self.dtype() == DType::Bool) cpu::no_such_dtype("geometric_", self.dtype());
+  if (self.dtype() == DType::Bool) refuse_dtype("geometric_", self.dtype());
   fill_elements(self, [&](char* memory, int64_t n) { cpu::geometric(generator.get(), self.dtype(), memory, n, p); });
 }
 
@@ -455,7 +457,7 @@ void _rrelu_noise(const Tensor& out, const Tensor& self, double lower, double up
     backend(out.device().type).copy(out, wide);
     return;
   }
-  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("rrelu", d);
+  if (d != DType::Float32 && d != DType::Float64) refuse_dtype("rrelu", d);
   Tensor input = contiguous(self);
   fill_elements(out, [&](char* memory, int64_t n) {
     cpu::rrelu_noise(generator.get(), d, input.bytes(), memory, n, lower, upper);

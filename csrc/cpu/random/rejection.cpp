@@ -155,7 +155,7 @@ template <class F>
 void visit_single_or_double(const char* name, DType dtype, F&& f) {
   if (dtype == DType::Float32) return f(Type<float>{});
   if (dtype == DType::Float64) return f(Type<double>{});
-  no_such_dtype(name, dtype);
+  refuse_dtype(name, dtype);
 }
 
 template <class T>

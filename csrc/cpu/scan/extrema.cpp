@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/dtype_messages.h"
 #include "core/error.h"
 #include "cpu/engine/lanes.h"
 #include "cpu/scan/scan.h"
@@ -37,8 +38,7 @@ void scan_long_row(const ExtremaPiece& piece, int64_t row, int64_t n) {
 
 void scan_extrema(const char* name, const ExtremaPiece& piece, ScanShape shape) {
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
-  TOCHA_CHECK(extrema_kernels().supports(piece.dtype), NotImplemented, "[", name, "] \"", name,
-              "_cpu\" not implemented for '", info(piece.dtype).name, "'");
+  if (!extrema_kernels().supports(piece.dtype)) refuse_dtype(name, piece.dtype);
   if (shape.inner > 1) {
     scan_columns(piece, shape);
   } else if (shape.outer < num_threads()) {

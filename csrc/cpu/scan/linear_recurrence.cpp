@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/engine/layout.h"
@@ -134,8 +135,7 @@ void _recurrence(const Tensor& out, const Tensor& self, const Tensor& factors, i
     CASE(Complex128, Complex<double>)
 #undef CASE
     default:
-      fail(ErrorKind::NotImplemented, "[_recurrence] \"_recurrence_cpu\" not implemented for '", info(out.dtype()).name,
-           "'");
+      refuse_dtype("_recurrence", out.dtype());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/dtype_messages.h"
 #include "core/error.h"
 #include "cpu/engine/lanes.h"
 #include "cpu/scan/scan.h"
@@ -158,8 +159,7 @@ void logcumsumexp(DType dtype, const void* in, void* out, ScanShape shape) {
     _(Complex128, Complex<double>)
 #undef _
     default:
-      fail(ErrorKind::NotImplemented, "[logcumsumexp] \"logcumsumexp_cpu\" not implemented for '", info(dtype).name,
-           "'");
+      refuse_dtype("logcumsumexp", dtype);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/dtype_messages.h"
 #include "core/error.h"
 #include "cpu/engine/lanes.h"
 #include "cpu/scan/kernels.h"
@@ -68,8 +69,8 @@ void scan_long_row(const ScanPiece& piece, int64_t begin, int64_t n) {
 
 void scan_all(ScanOp op, const char* name, DType in_dtype, const void* in, DType out_dtype, void* out,
               ScanShape shape) {
-  TOCHA_CHECK(scan_kernels().supports(in_dtype, out_dtype), NotImplemented, "[", name, "] \"", name,
-              "_cpu\" not implemented for '", info(in_dtype).name, "' into ", info(out_dtype).name);
+  TOCHA_CHECK(scan_kernels().supports(in_dtype, out_dtype), NotImplemented, "[", name, "] \"", kernel_word(name),
+              "\" not implemented for '", info(in_dtype).name, "' into ", info(out_dtype).name);
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
   ScanPiece piece{op, in_dtype, out_dtype, in, out};
   if (shape.inner > 1) {

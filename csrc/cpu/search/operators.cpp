@@ -1,4 +1,5 @@
 // Searching in sorted sequences: the kernels of tocha/operators/searching.py on search.h.
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "cpu/indexing/offset_slices.h"
 #include "cpu/search/search.h"
@@ -20,8 +21,7 @@ void searchsorted(const Tensor& out, const Tensor& sorted_sequence, const Tensor
   }
   if (out.numel() == 0) return;
   DType common = result_type(sorted_sequence, input);
-  TOCHA_CHECK(!is_complex(common) && common != DType::Bool, NotImplemented,
-              "[searchsorted] \"searchsorted_cpu\" not implemented for '", common, "'");
+  if (is_complex(common) || common == DType::Bool) refuse_dtype("searchsorted", common);
   Tensor sequence = cpu::dense(ops::to_dtype(sorted_sequence, common, false, false, std::nullopt));
   Tensor values = cpu::dense(ops::to_dtype(input, common, false, false, std::nullopt));
   Tensor order = sorter ? cpu::dense(sorter) : Tensor();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/dtype_messages.h"
 #include "core/error.h"
 #include "cpu/engine/lanes.h"
 #include "cpu/search/kernels.h"
@@ -138,8 +139,7 @@ void search_dispatch(const SearchSorted& job, Out* out) {
     case DType::Float64:
       return search_rows<double>(job, out);
     default:
-      fail(ErrorKind::NotImplemented, "[searchsorted] \"searchsorted_cpu\" not implemented for '", info(job.dtype).name,
-           "'");
+      refuse_dtype("searchsorted", job.dtype);
   }
 }
 
@@ -163,7 +163,7 @@ void with_integers(DType dtype, const void* in, F&& f) {
     case DType::UInt32:
       return f(static_cast<const uint32_t*>(in));
     default:
-      fail(ErrorKind::NotImplemented, "[bincount] \"bincount_cpu\" not implemented for '", info(dtype).name, "'");
+      refuse_dtype("bincount", dtype);
   }
 }
 
@@ -278,7 +278,7 @@ void histc(DType dtype, const void* in, int64_t n, int64_t bins, double low, dou
     case DType::Float64:
       return histc_typed(static_cast<const double*>(in), n, bins, low, high, static_cast<double*>(counts));
     default:
-      fail(ErrorKind::NotImplemented, "[histc] \"histc_cpu\" not implemented for '", info(dtype).name, "'");
+      refuse_dtype("histc", dtype);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/dtype.h"
+#include "core/dtype_messages.h"
 #include "core/isa.h"
 
 TOCHA_ISA_BEGIN
@@ -121,9 +122,9 @@ TOCHA_ISA_END
   _(Float64, double)
 
 // switch over the sortable dtypes with `call` as the case; `op` names the operator in the error (core/error.h).
-#define TOCHA_SORTABLE_SWITCH(op, dtype, call)                                                                 \
-  switch (dtype) {                                                                                             \
-    TOCHA_FORALL_SORTABLE(call)                                                                                \
-    default:                                                                                                   \
-      fail(ErrorKind::NotImplemented, "[" op "] \"" op "_cpu\" not implemented for '", info(dtype).name, "'"); \
+#define TOCHA_SORTABLE_SWITCH(op, dtype, call) \
+  switch (dtype) {                             \
+    TOCHA_FORALL_SORTABLE(call)                \
+    default:                                   \
+      refuse_dtype(op, dtype);                 \
   }

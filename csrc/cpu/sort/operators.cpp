@@ -1,4 +1,5 @@
 // Sorting, selection by rank and distinct elements: the kernels of tocha/operators/sorting.py on sort.h.
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "cpu/indexing/offset_slices.h"
 #include "cpu/sort/sort.h"
@@ -91,8 +92,7 @@ Tensor longs(IntsView sizes, const Tensor& like) { return empty(sizes, DType::In
 void check_distinct(const Tensor& self, const char* op) {
   TOCHA_CHECK(computes(self), NotImplemented, "[", op,
               "] the size of the result depends on values, which meta tensors do not have");
-  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", self.dtype(),
-              "'");
+  if (self.is_complex()) refuse_dtype(op, self.dtype());
 }
 
 template <class F>
@@ -152,13 +152,13 @@ Distinct distinct_slices(const Tensor& self, int64_t dim, bool want_inverse, boo
 }  // namespace
 
 Distinct unique_all(const Tensor& self, bool, bool return_inverse, bool return_counts) {
-  check_distinct(self, "unique");
+  check_distinct(self, "unique2");
   return distinct_elements(self, return_inverse, return_counts, cpu::unique);
 }
 
 Distinct unique_dim(const Tensor& self, int64_t dim, bool return_inverse, bool return_counts) {
-  check_distinct(self, "unique");
-  return distinct_slices(self, dim, return_inverse, return_counts, "unique", cpu::unique_rows);
+  check_distinct(self, "unique_dim");
+  return distinct_slices(self, dim, return_inverse, return_counts, "unique_dim", cpu::unique_rows);
 }
 
 Distinct unique_runs(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {

@@ -133,7 +133,7 @@ int64_t unique(DType dtype, const void* in, int64_t n, void* values, int64_t* in
 #define _(e, t)  \
   case DType::e: \
     return unique_values(static_cast<const t*>(in), n, static_cast<t*>(values), inverse, counts);
-  TOCHA_SORTABLE_SWITCH("unique", dtype, _)
+  TOCHA_SORTABLE_SWITCH("unique2", dtype, _)
 #undef _
 }
 
@@ -159,7 +159,7 @@ int64_t unique_consecutive_rows(DType dtype, const void* in, int64_t rows, int64
 #define _(e, t)  \
   case DType::e: \
     return consecutive_row_groups(static_cast<const t*>(in), rows, n, firsts, inverse, counts);
-  TOCHA_SORTABLE_SWITCH("unique_dim_consecutive", dtype, _)
+  TOCHA_SORTABLE_SWITCH("unique_dim", dtype, _)
 #undef _
 }
 

@@ -92,8 +92,7 @@ void fill_grid(const Tensor& points, const Tensor& weight, const Tensors& edges,
 }
 
 void check_points(const Tensor& self, const Tensor& weight, const char* op) {
-  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, NotImplemented, "[", op, "] \"", op,
-              "_cpu\" not implemented for '", self.dtype(), "'");
+  if (self.dtype() != DType::Float32 && self.dtype() != DType::Float64) refuse_dtype(op, self.dtype());
   if (!weight) return;
   TOCHA_CHECK(weight.dtype() == self.dtype(), Runtime, "[", op,
               "] torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same "

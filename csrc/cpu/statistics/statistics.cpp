@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/engine/layout.h"
@@ -115,8 +116,7 @@ bool _has_negative(const Tensor& self) {
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   TOCHA_CHECK(self.dim() == 1, Runtime,
               "[bincount] bincount only supports 1-d non-negative integral inputs, but got shape ", self.sizes());
-  TOCHA_CHECK(is_integral(self.dtype()) && self.dtype() != DType::UInt64, NotImplemented,
-              "[bincount] \"bincount_cpu\" not implemented for '", self.dtype(), "'");
+  if (!is_integral(self.dtype()) || self.dtype() == DType::UInt64) refuse_dtype("bincount", self.dtype());
   TOCHA_CHECK(minlength >= 0, Runtime, "[bincount] minlength should be >= 0, but got ", minlength);
   TOCHA_CHECK(!weights || weights.sizes() == self.sizes(), Runtime,
               "[bincount] weights should be 1-d and have the same length as input: got ",

@@ -1,7 +1,7 @@
 // Compares the random functions with numbers that PyTorch 2.13 gave for seed 42, and checks the engine against
 // the C++ standard's. Standalone: prints the failures and exits non-zero if there are any.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp core/generator.cpp cpu/random/random.cpp
-// sources: cpu/random/rejection.cpp cpu/random/isa/kernels.cpp
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp core/dtype_messages.cpp core/generator.cpp
+// sources: cpu/random/random.cpp cpu/random/rejection.cpp cpu/random/isa/kernels.cpp
 #include "cpu/random/random.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Sorting, searching and scanning kernels against plain reference code. A program of its own: prints what
 // failed and exits non-zero.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/sort/[rsu]*.cpp cpu/sort/isa/*.cpp
-// sources: cpu/search/nonzero.cpp cpu/search/search.cpp cpu/search/isa/*.cpp
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp core/dtype_messages.cpp
+// sources: cpu/sort/[rsu]*.cpp cpu/sort/isa/*.cpp cpu/search/nonzero.cpp cpu/search/search.cpp cpu/search/isa/*.cpp
 // sources: cpu/scan/extrema.cpp cpu/scan/logsumexp.cpp cpu/scan/scan.cpp cpu/scan/isa/*.cpp
 #include "cpu/sort/sort.h"
 

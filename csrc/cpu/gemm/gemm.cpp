@@ -220,7 +220,7 @@ bool is_settled(DType dtype, int64_t m, int64_t n, int64_t k, const Scalar& beta
   if (m == 0 || n == 0) return true;
   if (dtype != DType::Bool || k > 0) return false;
   TOCHA_CHECK(is_zero(dtype, beta), Runtime,
-              "[gemm] result type Long can't be cast to the desired output type Bool: got beta ", beta);
+              "[gemm] result type Long can't be cast to the desired output type Bool: got a beta that is not 0");
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < n; ++j) *element(c, i, j, 1) = 0;
   }

@@ -124,12 +124,12 @@ class TakenApart(Taped):
         return list(found) if len(returns) == 1 and returns[0].type == "Tensor[]" else found
 
     def piecewise(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        """A formula without a Python name from its primitives, a view from its geometry."""
+        """A formula without a Python name and with one result from its primitives, a view from its geometry."""
         if o.kind == "view":
             shown = Interpreter.view(self, o, arguments)
             base = arguments[o.schema.arguments[0].name].tensor
             return held(base.as_strided(shown.sizes, shown.steps, shown.offset))
-        if o.kind != "pointwise":
+        if o.kind != "pointwise" or len(o.schema.returns) > 1:
             raise NoNativeForm(o.full_name)
         operands = [arguments[a.name] for a in o.schema.arguments if a.is_tensor]
         params = [arguments[a.name] for a in o.schema.arguments if not a.is_tensor]

@@ -40,8 +40,11 @@ def node_name(o: Operator) -> str:
 def unknown(o: Operator, inplace: bool = False) -> str:
     """C++ for the words in which the operator says that nobody knows its derivative."""
     error, backward, forward = refusal(o, inplace)
-    kind = "NotImplemented" if error is NotImplementedError else "Runtime"
-    return f'static const autograd::Unknown unknown_{o.cpp_name}{"_" * inplace} = {{ErrorKind::{kind}, "{backward}", "{forward}"}};'
+    return f'static const autograd::Unknown unknown_{o.cpp_name}{"_" * inplace} = {{{kind_of(error)}, "{backward}", "{forward}"}};'
+
+
+def kind_of(error: type[Exception]) -> str:
+    return "ErrorKind::NotImplemented" if error is NotImplementedError else "ErrorKind::Runtime"
 
 
 def node_label(o: Operator, use_rule: Callable) -> str | None:
@@ -227,8 +230,7 @@ def composite_function(o: Operator, use_rule: Callable) -> list[str]:
             lines += ["      " + c for c in w.lines] + [f"      return {result};", "    }"]
         lines.append("  }")
     error, text, _ = refusal(o)
-    kind = "NotImplemented" if error is NotImplementedError else "Runtime"
-    lines.append(f'  fail(ErrorKind::{kind}, "{text}");')
+    lines.append(f'  fail({kind_of(error)}, "{text}");')
     return [*lines, "}"]
 
 

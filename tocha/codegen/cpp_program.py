@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.codegen.cpp_scalar import memory_type
+from tocha.codegen.translator_types import cpp_string
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Buffer, Call, Convolution, Element, Followed, Geometry, NotLowered, Product, Program, Source
@@ -115,7 +115,7 @@ class ProgramWriter:
         for check in [k for k in self.checks if c.binds and self.is_known(k.relation)]:
             self.checks.remove(check)
             self.put(
-                f"if (!{self.index.relation(check.relation)}) return api->refuse({quoted(check.error)}, {quoted(check.message)});"
+                f"if (!{self.index.relation(check.relation)}) return api->refuse({cpp_string(check.error)}, {cpp_string(check.message)});"
             )
 
     def write(self) -> str:
@@ -391,12 +391,6 @@ class ProgramWriter:
 
 def read_by(source: Source, of: str) -> str:
     return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
-
-
-def quoted(text: str) -> str:
-    """A string of C++, byte by byte where it is not plain."""
-    plain = set(string.ascii_letters + string.digits + " .,:;!()[]{}<>=+-*/%&|^~'_@#$")
-    return '"' + "".join(c if c in plain else "".join(f"\\{b:03o}" for b in c.encode()) for c in text) + '"'
 
 
 __all__ = ["ProgramWriter"]

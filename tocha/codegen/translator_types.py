@@ -147,7 +147,8 @@ def element(list_type: str) -> str:
 
 
 def cpp_string(s: str) -> str:
-    return '"' + s.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    plain = s.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return '"' + "".join(c if c.isprintable() else "".join(f"\\{b:03o}" for b in c.encode()) for c in plain) + '"'
 
 
 def is_tuple(t: str) -> bool:

@@ -219,16 +219,6 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
     return op._fake_quantized_by(self, by, zero, enabled != 0, quant_min, quant_max)
 
 
-@gradient(fake_quantize_per_tensor_affine_cachemask, "self")
-def per_tensor_gradient(grad, result1):
-    return grad * result1
-
-
-@gradient(_fake_quantize_per_tensor_affine_cachemask_tensor_qparams, "self")
-def by_tensors_gradient(grad, result1):
-    return grad * result1
-
-
 @layer(
     "fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor",
     samples=lambda t: [((t(3, 4), t(1).abs() + 0.1, t.of([2]), -4, 8), {})],
@@ -268,8 +258,10 @@ def fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, axis, qu
     return op._fake_quantized_channels(self, by, zero, quant_min, quant_max, zero_point.dtype == dt.int32)
 
 
+@gradient(fake_quantize_per_tensor_affine_cachemask, "self")
+@gradient(_fake_quantize_per_tensor_affine_cachemask_tensor_qparams, "self")
 @gradient(fake_quantize_per_channel_affine_cachemask, "self")
-def per_channel_gradient(grad, result1):
+def gradient_between_ends(grad, result1):
     return grad * result1
 
 

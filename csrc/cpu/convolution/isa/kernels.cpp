@@ -108,74 +108,25 @@ void stage_row(const StageJob<T>& job, const S* row, T* out) {
   }
 }
 
-// row(in, out) for every row of the box that lies in the picture, blank(out) for the others.
-template <class T, class S, class Row, class Blank>
-inline void stage_rows(const StageJob<T>& job, const S* in, Row row, Blank blank) {
-  for (int64_t c = 0; c < job.channels; ++c) {
-    for (int64_t i = 0; i < job.count_z; ++i) {
-      const int64_t z = job.first_z + i;
-      for (int64_t j = 0; j < job.count_y; ++j) {
-        const int64_t y = job.first_y + j;
-        T* out = job.out + c * job.out_channel + i * job.out_z + j * job.out_y;
-        if (z < 0 || z >= job.size_z || y < 0 || y >= job.size_y)
-          blank(out);
-        else
-          row(in + c * job.in_channel + z * job.in_z + y * job.in_y, out);
-      }
-    }
-  }
-}
-
-#if defined(__AVX512F__)
-// Lanes [begin, end) of a vector.
-inline __mmask16 lanes_between(int64_t begin, int64_t end) {
-  auto below = [](int64_t n) { return n <= 0 ? 0u : n >= 16 ? 0xffffu : (1u << n) - 1; };
-  return static_cast<__mmask16>(below(end) & ~below(begin));
-}
-
-// Rows whose parts fit into a vector each: what of them lies in the picture is found out once for all. Writes whole
-// vectors, as stage_plain_row() does.
-bool stage_short_rows(const StageJob<float>& job) {
-  if (job.dtype != DType::Float32 || job.in_x != 1 || job.step > 2 || job.part > 16) return false;
-  constexpr auto lanes = std::make_index_sequence<16>{};
-  const int64_t first = job.first_x, size = job.size_x, part = job.part;
-  const __mmask16 near = lanes_between(-first, size - first), far = lanes_between(-first - 16, size - first - 16);
-  const __mmask16 own = lanes_between(0, part);
-  auto between = [](__mmask16 mask, const float* p) { return (Vec<float>)_mm512_maskz_loadu_ps(mask, p); };
-  const float* in = static_cast<const float*>(job.in) + first;
-  if (job.step == 1) {
-    stage_rows(
-        job, in, [=](const float* row, float* out) { store(out, between(near, row)); },
-        [](float* out) { store(out, Vec<float>{}); });
-    return true;
-  }
-  stage_rows(
-      job, in,
-      [=](const float* row, float* out) {
-        const Vec<float> a = between(near, row), b = between(far, row + 16);
-        _mm512_mask_storeu_ps(out, own, (__m512)every_other<float, false>(a, b, lanes));
-        store(out + part, every_other<float, true>(a, b, lanes));
-      },
-      [=](float* out) {
-        _mm512_mask_storeu_ps(out, own, __m512{});
-        store(out + part, Vec<float>{});
-      });
-  return true;
-}
-#endif
-
 template <class T>
 void stage(const StageJob<T>& job) {
-#if defined(__AVX512F__)
-  if constexpr (std::is_same_v<T, float>) {
-    if (stage_short_rows(job)) return;
-  }
-#endif
   with_storage<T>(job.dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
-    stage_rows(
-        job, static_cast<const S*>(job.in), [&](const S* row, T* out) { stage_row(job, row, out); },
-        [&](T* out) { clear(out, job.step * job.part); });
+    const S* in = static_cast<const S*>(job.in);
+    for (int64_t c = 0; c < job.channels; ++c) {
+      for (int64_t i = 0; i < job.count_z; ++i) {
+        const int64_t z = job.first_z + i;
+        for (int64_t j = 0; j < job.count_y; ++j) {
+          const int64_t y = job.first_y + j;
+          T* out = job.out + c * job.out_channel + i * job.out_z + j * job.out_y;
+          if (z < 0 || z >= job.size_z || y < 0 || y >= job.size_y) {
+            clear(out, job.step * job.part);
+          } else {
+            stage_row(job, in + c * job.in_channel + z * job.in_z + y * job.in_y, out);
+          }
+        }
+      }
+    }
   });
 }
 

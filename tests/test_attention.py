@@ -44,6 +44,24 @@ def test_values(lead, rows, columns, causal):
     np.testing.assert_allclose(single, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [-0.7, 0.0, 1e-3, 5.0])
+@pytest.mark.parametrize("dtype,error", [(tocha.float64, 1e-9), (tocha.float32, 1e-4), (tocha.bfloat16, 5e-2)])
+def test_a_scale_may_turn_the_order_of_scores_around(scale, dtype, error):
+    q, k, v = (tocha.tensor(normal(2, 37, 8)).to(dtype) for _ in range(3))
+    arrays = [t.double().numpy() for t in (q, k, v)]
+    for t in (q, k, v):
+        t.requires_grad_()
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale)
+    expected = reference(*arrays, causal_bias(37, 37), scale)
+    np.testing.assert_allclose(out.detach().double().numpy(), expected, atol=error)
+    out.sum().backward()
+    exact = [tocha.tensor(a, requires_grad=True) for a in arrays]
+    scores = exact[0] @ exact[1].mT * scale + tocha.tensor(causal_bias(37, 37))
+    (scores.softmax(-1) @ exact[2]).sum().backward()
+    for t, e in zip((q, k, v), exact, strict=True):
+        np.testing.assert_allclose(t.grad.double().numpy(), e.grad.numpy(), atol=10 * error)
+
+
 @pytest.mark.parametrize("dtype,error", [(tocha.bfloat16, 3e-2), (tocha.float16, 4e-3)])
 def test_half(dtype, error):
     q, k, v = normal(2, 3, 20, 16), normal(2, 3, 300, 16), normal(2, 3, 300, 8)

@@ -58,30 +58,19 @@ class Forward {
     const int64_t end = t.causal ? std::min(t.k.rows, first + rows) : t.k.rows;
     Rows<T> query = read_rows(t.q, t.q.at(head), first, rows, query_room_);
     Rows<T> out = result_rows(out_, out_.at(head), first, out_room_);
-    T max[kRows], sum[kRows];
+    T max[kRows], sum[kRows], factor[kRows];
     std::fill(max, max + rows, -std::numeric_limits<T>::infinity());
     std::fill(sum, sum + rows, T(0));
     for (int64_t column = 0; column < end; column += kColumns) {
       const int64_t width = t.tile_width(column, end, nr);
       cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kStride, 1, 0);
-      for (int64_t r = 0; r < rows; ++r) {
-        T* s = scores_ + r * kStride;
-        const int64_t n = t.allowed(first + r, column, width);
-        T factor =
-            loops<T>().exponentials(s, n, static_cast<T>(t.scale), bias_.row(first + r, column, n), &max[r], &sum[r]);
-        std::fill(s + n, s + width, T(0));
-        if (column && factor != T(1)) loops<T>().scale(out.data + r * out.row, t.v.cols, factor);
-      }
+      const auto tile = t.tile(scores_, first, rows, column, width, width);
+      loops<T>().exponentials(tile, biased(tile, t.scale, bias_, first, column), column == 0, max, sum, factor);
+      for (int64_t r = 0; column && r < rows; ++r)
+        if (factor[r] != T(1)) loops<T>().scale(out.data + r * out.row, t.v.cols, factor[r]);
       cpu::multiply<T>(rows, scores_, kStride, 1, values_.rows(column, width), out.data, out.row, 1, column ? 1 : 0);
     }
-    for (int64_t r = 0; r < rows; ++r) {
-      T* o = out.data + r * out.row;
-      if (sum[r] == 0)
-        std::fill(o, o + t.v.cols, T(0));  // nothing to look at
-      else
-        loops<T>().scale(o, t.v.cols, T(1) / sum[r]);
-      lse_[head * t.q.rows + first + r] = sum[r] == 0 ? std::numeric_limits<T>::infinity() : max[r] + std::log(sum[r]);
-    }
+    loops<T>().finish(out.data, out.row, rows, t.v.cols, max, sum, lse_ + head * t.q.rows + first);
     write_rows(out_, out_.at(head), first, rows, out);
   }
 
@@ -136,9 +125,10 @@ class Backward {
     key_operand_ = cpu::packed(t.key.dtype(), t.k.at(head), t.k.row, t.k.col, S, E, key_panels_);
     query_operand_ = cpu::in_place<T>(query_.data, query_.row, L, E, query_edge_);
     grad_operand_ = cpu::in_place<T>(grads_.data, grads_.row, L, V, grad_edge_);
-    for (int64_t i = 0; !whole_rows_ && i < L; ++i) {
-      Rows<T> out = read_rows(out_, out_.at(head), i, 1, out_room_);
-      delta_[i] = loops<T>().dot(grads_.data + i * grads_.row, out.data, V);
+    const int64_t together = out_.plain<T>() ? L : 1;
+    for (int64_t i = 0; !whole_rows_ && i < L; i += together) {
+      Rows<T> out = read_rows(out_, out_.at(head), i, together, out_room_);
+      loops<T>().dots(grads_.data + i * grads_.row, grads_.row, out.data, out.row, together, V, delta_ + i);
     }
   }
 
@@ -199,15 +189,9 @@ class Backward {
                      kStride, 1, 0);
     cpu::multiply<T>(rows, grads_.data + first * grads_.row, grads_.row, 1, values_.columns(column, width), slopes_,
                      kStride, 1, 0);
-    for (int64_t r = 0; r < rows; ++r) {
-      T *s = scores_ + r * kStride, *d = slopes_ + r * kStride;
-      const int64_t n = t.allowed(first + r, column, width), i = first + r;
-      const T lse = lse_[head_ * t.q.rows + i];
-      loops<T>().slopes(s, d, n, static_cast<T>(t.scale), bias_.row(i, column, n), lse, whole_rows_ ? T(0) : delta_[i]);
-      if (whole_rows_) loops<T>().settle(s, d, n);
-      std::fill(s + n, s + width, T(0));
-      std::fill(d + n, d + width, T(0));
-    }
+    const auto scores = t.tile(scores_, first, rows, column, width, width);
+    const T scale = biased(scores, t.scale, bias_, first, column);
+    loops<T>().slopes(scores, slopes_, scale, lse_ + head_ * t.q.rows + first, whole_rows_ ? nullptr : delta_ + first);
     if (keep) write_mask_gradient(to_.mask, slopes_, head_ * t.q.rows + first, rows, column, width);
     return width;
   }

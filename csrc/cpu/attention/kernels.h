@@ -8,19 +8,39 @@
 
 namespace tocha::cpu {
 
+// Rows of scores, of which each has columns that count: `seen` of the first row's, `step` more in every row after it.
+template <class T>
+struct ScoreTile {
+  T* scores;
+  int64_t stride;  // from row to row, with room for a vector beyond the last column
+  int64_t rows, width;
+  int64_t cleared;  // columns that are written: those that do not count become zeros
+  int64_t seen, step;
+
+  T* row(int64_t r) const { return scores + r * stride; }
+  int64_t counted(int64_t r) const {
+    const int64_t n = seen + r * step;
+    return n < 0 ? 0 : n < width ? n : width;
+  }
+};
+
 template <class T>
 struct AttentionLoops {
-  // Scores become exp(scale * score + bias - max), where max is raised to the greatest seen so far and their sum is
-  // added to `sum`, which is brought to the new max; bias may be null. Returns what earlier results are to be
-  // multiplied by.
-  T (*exponentials)(T* scores, int64_t n, T scale, const T* bias, T* max, T* sum);
-  // Scores become probabilities exp(scale * score + bias - lse), and the gradients of these become those of the scores.
-  void (*slopes)(T* scores, T* gradients, int64_t n, T scale, const T* bias, T lse, T delta);
-  // The same in one step where all of a row is there, when lse is known but delta is not: slopes with delta 0, then
-  // this takes the sum of what came out, times the probabilities, off it.
-  void (*settle)(const T* probabilities, T* gradients, int64_t n);
+  // s = scale * s + bias, where bias may be null.
+  void (*biased)(T* s, int64_t n, T scale, const T* bias);
+  // Scores become exp(scale * score - max), where a row's max is raised to the greatest seen so far and their sum is
+  // added to `sum`, which is brought to the new max. Earlier results of a row are to be multiplied by its factor; where
+  // none are, in a row's first tile, max, sum and factor are only written. The scale is positive.
+  void (*exponentials)(const ScoreTile<T>& tile, T scale, bool first, T* max, T* sum, T* factor);
+  // Scores become probabilities exp(scale * score - lse), and the gradients of these, rows of the same stride, those of
+  // the scores. Without delta, the sum of a row's gradients times probabilities, the tile has all of the row.
+  void (*slopes)(const ScoreTile<T>& tile, T* gradients, T scale, const T* lse, const T* delta);
+  // Sums of weighted values become means, lse the logarithm of the sum of a row's exponentials. Rows that saw nothing
+  // are zeros.
+  void (*finish)(T* out, int64_t stride, int64_t rows, int64_t n, const T* max, const T* sum, T* lse);
   void (*scale)(T* x, int64_t n, T factor);
-  T (*dot)(const T* x, const T* y, int64_t n);
+  // Of every row of x with that of y.
+  void (*dots)(const T* x, int64_t x_stride, const T* y, int64_t y_stride, int64_t rows, int64_t n, T* out);
 };
 
 struct AttentionKernels {

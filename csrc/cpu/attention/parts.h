@@ -101,6 +101,7 @@ class Bias {
   Bias(const Tensor& mask, T* buffer) : buffer_(buffer) {
     if (mask) matrices_.emplace(mask);
   }
+  explicit operator bool() const { return matrices_.has_value(); }
   void start(int64_t head) {
     if (matrices_) head_ = matrices_->at(head);
     converted_ = nullptr;
@@ -131,6 +132,17 @@ class Bias {
   const char* converted_ = nullptr;
   int64_t count_ = 0;
 };
+
+// Scores take their bias, and a scale that would not leave the greatest the greatest; returns the scale that is left.
+template <class T>
+T biased(const cpu::ScoreTile<T>& tile, double scale, Bias<T>& bias, int64_t first, int64_t column) {
+  if (!bias && scale > 0) return static_cast<T>(scale);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t n = tile.counted(r);
+    loops<T>().biased(tile.row(r), n, static_cast<T>(scale), bias.row(first + r, column, n));
+  }
+  return T(1);
+}
 
 // A thread's work memory, handed out in pieces. With no memory it only counts.
 template <class T>
@@ -175,9 +187,11 @@ struct Task {
     for (int64_t d = 0; d < t.dim() - 2; ++d) n *= t.size(d);
     return n;
   }
-  // Columns that row i may look at, of those from `first` on.
-  int64_t allowed(int64_t i, int64_t first, int64_t width) const {
-    return causal ? std::clamp<int64_t>(i + 1 - first, 0, width) : width;
+  // Rows from `first` on and columns from `column` on of a head's scores: of these row i may look at all, or at those
+  // up to its own.
+  template <class T>
+  cpu::ScoreTile<T> tile(T* scores, int64_t first, int64_t rows, int64_t column, int64_t width, int64_t cleared) const {
+    return {scores, kStride, rows, width, cleared, causal ? first + 1 - column : width, causal ? 1 : 0};
   }
   // How wide a tile must be so that rows before `end` see all of theirs: whole panels, or up to the last column.
   int64_t tile_width(int64_t first, int64_t end, int64_t nr) const {

@@ -146,33 +146,21 @@ class UnitForward {
     const int64_t rows = std::min(t.tile_rows, t.q.rows - first), wide = products_.wide(t.v.cols);
     const int64_t end = t.causal ? std::min(t.k.rows, first + rows) : t.k.rows;
     const Lines query = products_.lines(t.q, t.q.at(head), first, rows, query_room_);
-    float max[kRows], sum[kRows];
+    float max[kRows], sum[kRows], factor[kRows];
     std::fill(max, max + rows, -std::numeric_limits<float>::infinity());
     std::fill(sum, sum + rows, 0.0f);
     for (int64_t column = 0; column < end; column += kColumns) {
       const int64_t width = t.tile_width(column, end, unit().columns);
       products_.multiply(rows, width, t.q.cols, query, keys_, 0, column, scores_, kStride, false);
-      for (int64_t r = 0; r < rows; ++r) {
-        float* s = scores_ + r * kStride;
-        const int64_t n = t.allowed(first + r, column, width);
-        const float factor = loops<float>().exponentials(s, n, static_cast<float>(t.scale),
-                                                         bias_.row(first + r, column, n), &max[r], &sum[r]);
-        std::fill(s + n, s + products_.wide(width), 0.0f);
-        if (column && factor != 1) loops<float>().scale(sums_ + r * wide, wide, factor);
-      }
+      const auto tile = t.tile(scores_, first, rows, column, width, products_.wide(width));
+      loops<float>().exponentials(tile, biased(tile, t.scale, bias_, first, column), column == 0, max, sum, factor);
+      for (int64_t r = 0; column && r < rows; ++r)
+        if (factor[r] != 1) loops<float>().scale(sums_ + r * wide, wide, factor[r]);
       products_.round(rows, products_.wide(width), scores_, kStride, rounded_, kRoundedRow / kItem, 1, 1);
       products_.multiply(rows, t.v.cols, width, products_.lines_at(rounded_, kRoundedRow), values_,
                          column / unit().block_depth(), 0, sums_, wide, column > 0);
     }
-    for (int64_t r = 0; r < rows; ++r) {
-      float* o = sums_ + r * wide;
-      if (sum[r] == 0)
-        std::fill(o, o + wide, 0.0f);  // nothing to look at
-      else
-        loops<float>().scale(o, wide, 1 / sum[r]);
-      lse_[head * t.q.rows + first + r] =
-          sum[r] == 0 ? std::numeric_limits<float>::infinity() : max[r] + std::log(sum[r]);
-    }
+    loops<float>().finish(sums_, wide, rows, wide, max, sum, lse_ + head * t.q.rows + first);
     products_.round(rows, t.v.cols, sums_, wide, out_.at(head) + first * out_.row * kItem, out_.row, out_.col, 1);
   }
 
@@ -237,7 +225,7 @@ class UnitBackward {
     if (to_.for_value) grad_operand_ = p.packed_lines(grad, grad_.col, grad_.row, V, L, grad_turned_);
     for (int64_t i = 0; !whole_rows_ && i < L; ++i) {
       const Rows<float> g = read_rows(grad_, grad, i, 1, grad_row_), o = read_rows(out_, out_.at(head), i, 1, out_row_);
-      delta_[i] = loops<float>().dot(g.data, o.data, V);
+      loops<float>().dots(g.data, 0, o.data, 0, 1, V, delta_ + i);
     }
   }
 
@@ -303,15 +291,10 @@ class UnitBackward {
     };
     products_.multiply(rows, width, t.q.cols, from(queries_), keys_, 0, column, scores_, kStride, false);
     products_.multiply(rows, width, t.v.cols, from(grads_), values_, 0, column, slopes_, kStride, false);
-    for (int64_t r = 0; r < rows; ++r) {
-      float *s = scores_ + r * kStride, *d = slopes_ + r * kStride;
-      const int64_t n = t.allowed(first + r, column, width), i = first + r;
-      loops<float>().slopes(s, d, n, static_cast<float>(t.scale), bias_.row(i, column, n), lse_[head_ * t.q.rows + i],
-                            whole_rows_ ? 0 : delta_[i]);
-      if (whole_rows_) loops<float>().settle(s, d, n);
-      std::fill(s + n, s + wide, 0.0f);
-      std::fill(d + n, d + wide, 0.0f);
-    }
+    const auto scores = t.tile(scores_, first, rows, column, width, wide);
+    const float scale = biased(scores, t.scale, bias_, first, column);
+    loops<float>().slopes(scores, slopes_, scale, lse_ + head_ * t.q.rows + first,
+                          whole_rows_ ? nullptr : delta_ + first);
     if (keep) write_mask_gradient(to_.mask, slopes_, head_ * t.q.rows + first, rows, column, width);
     return width;
   }

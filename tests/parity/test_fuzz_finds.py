@@ -557,3 +557,16 @@ def test_complex_exponents_that_are_real(exponent: complex, dtype: str) -> None:
         return (m.complex(x * 0, x).to(getattr(m, dtype)) ** exponent).tolist()
 
     same(program)
+
+
+@pytest.mark.parametrize("exponents", ["bfloat16", "float16", "float32", "float64", "int64", "complex64"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("dims", [0, 1])
+def test_complex_numbers_times_powers_of_two(dtype: str, exponents: str, dims: int) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1 + 2j, 0.3 - 1j], dtype=getattr(m, dtype))
+        other = m.tensor([1.3, 2.7]).to(getattr(m, exponents))
+        result = m.ldexp(x, other if dims else other[0])
+        return result.dtype.itemsize, [complex(round(z.real, 5), round(z.imag, 5)) for z in result.tolist()]
+
+    same(program)

@@ -688,6 +688,8 @@ def ldexp(self, other):
         if other.dtype == dt.bool_:
             raise NotImplementedError("[ldexp] \"ldexp_cpu_exp\" not implemented for 'Bool'")
         return op._scale(self, other)
+    if self.is_complex():
+        return op.mul(self, op.pow(op.scalar_tensor(2.0, dtype=self.dtype, device=self.device), other))
     # Powers of a number are contiguous; beside anything but float32 and integers PyTorch's lie as other does.
     plain = self.dtype == dt.float32 or is_integral(self.dtype)
     return op.mul(self, op.pow(2.0, other) if plain else op._power(2.0, other))

@@ -318,7 +318,7 @@ clamp = define(
     "clamp",
     "TTT -> T",
     REAL,
-    cpp="math::minimum(math::maximum({0}, {1}), {2})",
+    cpp="math::clamp({0}, {1}, {2})",
     triton="tl.clamp({0}, {1}, {2}, propagate_nan=tl.PropagateNan.ALL)",
     gradients=(
         lambda g, y, x, low, high: where((x >= low) & (x <= high), g, zero_like(g)),

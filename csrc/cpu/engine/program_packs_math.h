@@ -31,6 +31,7 @@ TOCHA_MATH Pack fmax(Pack a, Pack b) { return choose((a < b) | (a != a), b, a); 
 TOCHA_MATH Pack fmin(Pack a, Pack b) { return choose((a > b) | (a != a), b, a); }
 TOCHA_MATH Pack clamp_min(Pack x, Pack low) { return maximum(x, low); }
 TOCHA_MATH Pack clamp_max(Pack x, Pack high) { return minimum(x, high); }
+TOCHA_MATH Pack clamp(Pack x, Pack low, Pack high) { return minimum(maximum(x, low), high); }
 TOCHA_MATH Pack relu(Pack x) { return vec::zero_where(x < 0.0f, x); }
 
 #if !TOCHA_VECTOR_F32

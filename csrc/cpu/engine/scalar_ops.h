@@ -153,6 +153,21 @@ TOCHA_MATH T clamp_max(T x, T high) {
   return minimum(x, high);
 }
 template <Real T>
+TOCHA_MATH T clamp(T x, T low, T high) {
+#if defined(__aarch64__)
+  // By bits: GCC makes twenty vector instructions of two comparisons that hang on each other, and six of this.
+  if constexpr (std::is_floating_point_v<T>) {
+    using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+    const auto bits = [](T v) { return std::bit_cast<Bits>(v); };
+    const auto all_if = [](bool condition) { return -Bits(condition); };
+    const Bits raised = bits(x) ^ ((bits(x) ^ bits(low)) & all_if(x < low));
+    const Bits within = raised ^ ((raised ^ bits(high)) & all_if(std::bit_cast<T>(raised) > high));
+    return std::bit_cast<T>(within | all_if(low != low) | all_if(high != high));
+  }
+#endif
+  return minimum(maximum(x, low), high);
+}
+template <Real T>
 TOCHA_MATH T relu(T x) {
 #if defined(__aarch64__)
   // As bits, what is below zero is between minus zero and minus infinity. GCC makes six vector instructions of the

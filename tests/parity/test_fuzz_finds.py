@@ -559,6 +559,40 @@ def test_complex_exponents_that_are_real(exponent: complex, dtype: str) -> None:
     same(program)
 
 
+def rounded(t: Any) -> list[complex]:
+    return [complex(round(z.real, 2) + 0.0, round(z.imag, 2) + 0.0) for z in t.reshape(-1).tolist()]
+
+
+@pytest.mark.parametrize("part", [0, 1, 2, 3, 0.5, -1, -0.5, -2])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_exponents_with_an_imaginary_part_are_not_their_real_part(part: float, dtype: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1 + 2j, 0.3 - 1j], dtype=getattr(m, dtype), requires_grad=True)
+        y = x ** complex(part, 2)
+        y.abs().sum().backward()
+        return rounded(y), rounded(x.grad), rounded(x.detach().clone().pow_(complex(part, 2)))
+
+    same(program)
+
+
+@pytest.mark.parametrize("name", ["addmm", "addbmm", "baddbmm", "addmv", "addr", "add", "sub"])
+@pytest.mark.parametrize("factor", [1 + 2j, 2j, 1 + 0j])
+def test_complex_factors_are_not_their_real_part(name: str, factor: complex) -> None:
+    def program(m: Any) -> Any:
+        shapes = {"addmm": [(2, 2)] * 3, "addbmm": [(2, 2), (3, 2, 2), (3, 2, 2)], "baddbmm": [(3, 2, 2)] * 3}
+        shapes |= {"addmv": [(2,), (2, 2), (2,)], "addr": [(2, 2), (2,), (2,)]}
+        given = [
+            m.complex(m.arange(math.prod(s)) - 2.0, m.arange(math.prod(s)) * 0.5).reshape(s).requires_grad_()
+            for s in shapes.get(name, [(2, 2)] * 2)
+        ]
+        rest = {"beta": factor} if name in shapes else {}
+        y = getattr(m, name)(*given, alpha=factor, **rest)
+        y.abs().sum().backward()
+        return rounded(y), [rounded(g.grad) for g in given]
+
+    same(program)
+
+
 @pytest.mark.parametrize("exponents", ["bfloat16", "float16", "float32", "float64", "int64", "complex64"])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize("dims", [0, 1])
@@ -567,6 +601,6 @@ def test_complex_numbers_times_powers_of_two(dtype: str, exponents: str, dims: i
         x = m.tensor([1 + 2j, 0.3 - 1j], dtype=getattr(m, dtype))
         other = m.tensor([1.3, 2.7]).to(getattr(m, exponents))
         result = m.ldexp(x, other if dims else other[0])
-        return result.dtype.itemsize, [complex(round(z.real, 5), round(z.imag, 5)) for z in result.tolist()]
+        return result.dtype.itemsize, rounded(result)
 
     same(program)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 from tocha.codegen.translator_types import (
     BINARY,
-    COMPARE,
     DTYPES,
     DUNDER,
     ERRORS,
@@ -25,6 +24,7 @@ from tocha.codegen.translator_types import (
     Value,
     annotations_of,
     coerce,
+    compared,
     cpp_string,
     default_cpp,
     element,
@@ -492,16 +492,7 @@ class Translator:
         if a.items or b.items or "[]" in (a.type, b.type):
             t = unify(Value("", self.storable(a)), Value("", self.storable(b)))
             a, b = Value(coerce(a, t), t), Value(coerce(b, t), t)
-        if "Scalar" in (a.type, b.type):
-            a, b = (Value(f"{v.code}.to_double()", "float") if v.type == "Scalar" else v for v in (a, b))
-        if a.type.endswith("?") and a.type[:-1] in (*NUMBERS, "str", "dtype") and b.type == a.type[:-1]:
-            return Value(
-                f"({a.code} == {b.code})"
-                if isinstance(operation, ast.Eq)
-                else f"(value_of({a.code}) {COMPARE[type(operation)]} {b.code})",
-                "bool",
-            )
-        return Value(f"({a.code} {COMPARE[type(operation)]} {b.code})", "bool")
+        return compared(operation, a, b)
 
     def expr_JoinedStr(self, e: ast.JoinedStr) -> Value:
         parts = []

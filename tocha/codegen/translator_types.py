@@ -232,6 +232,18 @@ def coerce(v: Value, to: str) -> str:
     raise TranslationError(f"cannot turn {v.type} ({v.code}) into {to}")
 
 
+def compared(operation: ast.cmpop, a: Value, b: Value) -> Value:
+    """Two numbers, names or dtypes. A Scalar may be complex: then it equals no real number, and is in no order."""
+    equal, sign = isinstance(operation, ast.Eq), COMPARE[type(operation)]
+    if "Scalar" in (a.type, b.type) and a.type != b.type and (equal or isinstance(operation, ast.NotEq)):
+        scalar, number = (a, b) if a.type == "Scalar" else (b, a)
+        return Value(f"{'' if equal else '!'}{scalar.code}.equals({coerce(number, 'float')})", "bool")
+    a, b = (Value(coerce(v, "float"), "float") if v.type == "Scalar" else v for v in (a, b))
+    if a.type.endswith("?") and a.type[:-1] in (*NUMBERS, "str", "dtype") and b.type == a.type[:-1] and not equal:
+        a = Value(f"value_of({a.code})", b.type)
+    return Value(f"({a.code} {sign} {b.code})", "bool")
+
+
 def unify(a: Value, b: Value) -> str:
     if a.type == b.type:
         return a.type

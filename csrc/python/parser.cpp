@@ -220,12 +220,14 @@ const char* numpy_alias(const char* name) {
 
 // Whether a look-alike, or a sequence with some, was given where no tensor is meant.
 bool accepts_stand_in(PyObject* o, std::vector<PyObject*>& overridden) {
-  if (stands_in(o)) {
-    overridden.push_back(o);
+  auto noted = [&](PyObject* x) {
+    if (!stands_in(x)) return false;
+    overridden.push_back(x);
     return true;
-  }
+  };
+  if (noted(o)) return true;
   size_t before = overridden.size();
-  bool fits = all_items(o, [&](PyObject* x) { return accepts_scalar(x) || accepts_stand_in(x, overridden); });
+  bool fits = all_items(o, [&](PyObject* x) { return accepts_scalar(x) || noted(x); });
   return fits && overridden.size() > before;
 }
 

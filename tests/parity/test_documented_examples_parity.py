@@ -7,8 +7,10 @@ from datetime import timedelta
 
 import pytest
 import torch
+import torch.fx.experimental.proxy_tensor
 
 import tocha
+import tocha.fx.experimental.proxy_tensor
 
 PROGRAMS = []
 
@@ -236,6 +238,19 @@ def named_arguments_of_vmap(m):
     )
 
 
+@program
+def functionalized_functions(m):
+    def f(a):
+        """In words."""
+        b = a + 1
+        b.view(-1).add_(1)
+        return b
+
+    functional = m.func.functionalize(f)
+    graph = m.fx.experimental.proxy_tensor.make_fx(functional)(m.ones(2)).graph
+    return functional.__name__, functional.__doc__, [n.name for n in graph.nodes if n.op == "placeholder"]
+
+
 TRACED = {
     "expand": lambda m, z, x: z.expand(x.shape),
     "expand_tuple": lambda m, z, x: z.expand((x.shape[0], 2)),
@@ -275,6 +290,10 @@ def test_traced_numbers_among_plain_tensors(name):
 
 
 def test_a_traced_number_where_nothing_fits():
+    nest = []
+    nest.append(nest)
+    with pytest.raises(TypeError, match="must be tuple of ints"):
+        tocha.ones(2).expand(nest)
     with pytest.raises(TypeError, match="invalid combination"):
         tocha.fx.symbolic_trace(lambda x: tocha.ones(2).transpose(0, 1, x.dim()))
 
@@ -421,3 +440,13 @@ def index_of_no_device(m):
             return "within"
 
     return each(lambda: within(None), lambda: within(0), m.accelerator.Graph)
+
+
+@program
+def paths_of_classes(m):
+    schedulers, transforms = m.optim.lr_scheduler, m.distributions.transforms
+    classes = [
+        schedulers.CyclicLR, schedulers.OneCycleLR, schedulers.LRScheduler, schedulers.StepLR, m.optim.Adafactor, m.optim.Muon,
+        m.quasirandom.SobolEngine, transforms.Transform, transforms.ComposeTransform, transforms.IndependentTransform,
+    ]  # fmt: skip
+    return [f"{c.__module__}.{c.__qualname__}" for c in classes]

@@ -450,3 +450,13 @@ def paths_of_classes(m):
         m.quasirandom.SobolEngine, transforms.Transform, transforms.ComposeTransform, transforms.IndependentTransform,
     ]  # fmt: skip
     return [f"{c.__module__}.{c.__qualname__}" for c in classes]
+
+
+@program
+def marks_with_times(m):
+    return m.Event(enable_timing=True), m.Event()
+
+
+@program
+def what_is_no_backend(m):
+    return each(lambda: m._dynamo.optimize(...), lambda: m._dynamo.optimize(None))

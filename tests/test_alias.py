@@ -393,6 +393,21 @@ def test_a_child_without_tocha_has_its_own_torch(tmp_path):
 # -- the rest of the library under the alias ---------------------------------------------------------------
 
 
+def test_names_that_are_missing():
+    out = program(
+        """
+        import importlib
+        for name in ("torch", "torch.nn", "torch.optim", "torch.utils", "torch.func", "torch.masked", "torch.utils.checkpoint"):
+            try:
+                importlib.import_module(name).no_such_name
+            except AttributeError as error:
+                assert str(error) == f"module '{name}' has no attribute 'no_such_name'", error
+                print("told")
+        """
+    )
+    assert out.split() == ["told"] * 7
+
+
 def test_code_of_graphs(tmp_path):
     program(
         """

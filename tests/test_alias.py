@@ -393,6 +393,57 @@ def test_a_child_without_tocha_has_its_own_torch(tmp_path):
 # -- the rest of the library under the alias ---------------------------------------------------------------
 
 
+def test_names_that_are_missing():
+    out = program(
+        """
+        import importlib
+        for name in ("torch", "torch.nn", "torch.optim", "torch.utils", "torch.func", "torch.masked", "torch.utils.checkpoint"):
+            try:
+                importlib.import_module(name).no_such_name
+            except AttributeError as error:
+                assert str(error) == f"module '{name}' has no attribute 'no_such_name'", error
+                print("told")
+        """
+    )
+    assert out.split() == ["told"] * 7
+
+
+def test_code_of_graphs(tmp_path):
+    program(
+        """
+        import pickle, sys, torch
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = torch.nn.Parameter(torch.ones(2))
+                self.linear = torch.nn.Linear(2, 2)
+
+            def forward(self, x: torch.Tensor):
+                return torch.relu(self.linear(x) * self.weight).to(torch.float64)
+
+        traced = torch.fx.symbolic_trace(Model())
+        assert "x : torch.Tensor" in traced.code and "torch.relu(" in traced.code and "to(torch.float64)" in traced.code
+        assert "target=torch.relu" in str(traced.graph)
+        made = make_fx(lambda x: torch.sin(x).double())(torch.ones(2))
+        assert "torch.ops.aten.sin.default" in made.code and "dtype = torch.float64" in made.code
+        shown = traced.print_readable(print_output=False)
+        assert shown.startswith("class Model(torch.nn.Module):")
+        assert not any("tocha" in text for text in (traced.code, made.code, str(traced.graph), shown))
+        x = torch.ones(3, 2)
+        assert torch.equal(pickle.loads(pickle.dumps(traced))(x), traced(x))
+        traced.to_folder(sys.argv[1] + "/written", "Written")
+        sys.path.insert(0, sys.argv[1])
+        from written import Written
+        assert torch.equal(Written()(x), traced(x)) and "tocha" not in open(sys.argv[1] + "/written/module.py").read()
+        named = torch.fx.symbolic_trace(eval("lambda torch: torch + 1"))
+        assert torch.equal(named(x), x + 1), named.code
+        """,
+        str(tmp_path),
+    )
+
+
 def test_graphs_and_compiled_functions():
     out = program(
         """

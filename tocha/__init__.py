@@ -151,7 +151,7 @@ def __getattr__(name: str) -> object:
         return found
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
-    raise AttributeError(f"module 'tocha' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [_n for _n in globals() if not _n.startswith("_")]

@@ -55,4 +55,26 @@ memory_stats = _refusing("memory_stats", "Figures of the allocator.")
 reset_peak_memory_stats = _refusing("reset_peak_memory_stats", "Begins anew with the highest figures.")
 get_memory_info = _refusing("get_memory_info", "Free and total bytes of a device.")
 
+Graph = _refusing("Graph", "Work that is recorded once and sent again.")
+
+
+class device_index:
+    """Within it a device is the current one; None leaves it as it is.
+
+    >>> with device_index(None):
+    ...     tocha.accelerator.device_count()
+    0
+    """
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            set_device_index(self.idx)
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+
 __all__ = [n for n, v in globals().items() if not n.startswith("_") and getattr(v, "__module__", "") == __name__]

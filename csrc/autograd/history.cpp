@@ -276,7 +276,8 @@ void retain_grad(const Tensor& t) {
 Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
   if (!g || shape.dtype == DType::Undefined) return g;
   if (is_fake(g)) return g;  // whoever made it saw to that: sizes may be symbols
-  if (is_sparse(g) && (!(g.sizes() == IntsView(shape.sizes)) || g.dtype() != shape.dtype)) g = sparse_to_dense(g);
+  bool converts = g.dtype() != shape.dtype && !shape.any_dtype;
+  if (is_sparse(g) && (!(g.sizes() == IntsView(shape.sizes)) || converts)) g = sparse_to_dense(g);
   if (!(g.sizes() == IntsView(shape.sizes))) {
     int64_t lead = g.dim() - shape.sizes.size();
     bool fits = lead >= 0;
@@ -293,7 +294,7 @@ Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
     if (!dims.empty()) g = ops::sum(g, dims, true, std::nullopt);
     if (lead > 0) g = ops::view(g, shape.sizes);
   }
-  if (g.dtype() != shape.dtype) {
+  if (converts) {
     if (is_complex(g.dtype()) && !is_complex(shape.dtype)) g = ops::real(g);
     if (g.dtype() != shape.dtype) g = ops::to_dtype(g, shape.dtype, false, false, std::nullopt);
   }

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/forward.h"
+#include "core/dtype_messages.h"
 #include "core/fake.h"
 #include "core/sparse.h"
 #include "dispatch/native.h"
@@ -28,8 +29,7 @@ bool only_ours(const Tensor& g) {
 Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
   if (is_sparse(g)) return grad_enabled() ? g : sparse_copy(g);
   if (!variable.is_non_overlapping_and_dense()) return ops::clone(g, MemoryFormat::Contiguous);
-  if (grad_enabled()) return ops::clone(g, std::nullopt);
-  if (asked(g)) {
+  if (grad_enabled() || asked(g)) {
     Tensor copy = ops::new_empty_strided(g, variable.sizes(), variable.strides(), std::nullopt, std::nullopt);
     return ops::copy_(copy, g, false);
   }
@@ -65,6 +65,13 @@ class AccumulateGrad::Turn {
 AccumulateGrad::AccumulateGrad(const Tensor& variable) : variable_(variable) {
   sequence = std::numeric_limits<uint64_t>::max();  // as soon as the gradient is complete
   inputs.push_back({Ints(variable.sizes()), variable.dtype(), variable.device()});
+  expect_grad_dtype();
+}
+
+void AccumulateGrad::expect_grad_dtype() {
+  DType dtype = grad_dtype(variable_);
+  inputs[0].any_dtype = dtype == DType::Undefined;
+  inputs[0].dtype = inputs[0].any_dtype ? variable_.dtype() : dtype;
 }
 
 AccumulateGrad::~AccumulateGrad() {
@@ -78,6 +85,22 @@ NodeRef accumulator_of(const Tensor& leaf) {
   NodeRef node = make_node<AccumulateGrad>(leaf);
   m.accumulator = node.get();
   return node;
+}
+
+DType grad_dtype(const Tensor& leaf) {
+  const AutogradMeta* m = leaf.get()->autograd;
+  return m && m->has_grad_dtype ? m->grad_dtype : leaf.dtype();
+}
+
+void set_grad_dtype(const Tensor& leaf, DType dtype) {
+  AutogradMeta& m = autograd_meta(leaf.get());
+  TOCHA_CHECK(!m.grad || dtype == DType::Undefined || m.grad.dtype() == dtype, Runtime, "Cannot set grad_dtype to '",
+              dtype, "' because there is already a gradient with dtype '", c_name(m.grad.dtype()),
+              "'. Please clear the gradient (.grad = None) before changing grad_dtype, or ensure the new grad_dtype "
+              "matches the existing gradient's dtype.");
+  m.has_grad_dtype = true;
+  m.grad_dtype = dtype;
+  if (m.accumulator && !m.stands_in) static_cast<AccumulateGrad*>(m.accumulator)->expect_grad_dtype();
 }
 
 void disown_accumulator(TensorObject* leaf) {
@@ -120,7 +143,8 @@ void accumulate_grad(const Tensor& t, Tensor g) {
   if (!m.grad) {
     if (!grad_enabled() && is_sparse(g) && Py_REFCNT(g.object()) == 1) {
       m.grad = std::move(g);
-    } else if (!grad_enabled() && only_ours(g) && has_layout_of(g, t) && !g.is_conj() && !g.is_neg()) {
+    } else if (!grad_enabled() && only_ours(g) && (!modes().grad_layout || has_layout_of(g, t)) && !g.is_conj() &&
+               !g.is_neg()) {
       m.grad = asked(g) ? ops::detach(g) : std::move(g);
     } else {
       m.grad = in_layout_of(g, t);
@@ -163,11 +187,12 @@ void AccumulateGrad::apply(Grads& grads, Grads&) {
       Py_DECREF(values);
       throw PythonError();
     }
-    bool none = r == Py_None;
+    bool allowed = r == Py_None || PyObject_TypeCheck(r, tensor_type);  // a tensor is not looked at
+    std::string type = Py_TYPE(r)->tp_name;
     Py_DECREF(r);
-    if (!none) {
+    if (!allowed) {
       Py_DECREF(values);
-      fail(ErrorKind::Runtime, "hooks should return None.");
+      fail(ErrorKind::Type, "expected Variable, but hook returned '" + type + "'");
     }
   }
   Py_DECREF(values);

@@ -16,6 +16,8 @@ class AccumulateGrad : public Node {
   bool takes_sparse() const override { return true; }
   const Tensor& variable() const { return variable_; }
   void fields(Fields& f) override { f.object(variable_.object()); }
+  // Reads anew what the variable's grad must be.
+  void expect_grad_dtype();
   // The variable has become another tensor: there is nothing left to add to.
   void mark_swapped() { swapped_ = true; }
 
@@ -28,6 +30,9 @@ class AccumulateGrad : public Node {
 };
 
 NodeRef accumulator_of(const Tensor& leaf);
+// The dtype of a leaf's grad: its own unless another was set, Undefined where any will do.
+DType grad_dtype(const Tensor& leaf);
+void set_grad_dtype(const Tensor& leaf, DType dtype);
 // The leaf is about to become another tensor: whoever still leads to it says so when it is walked.
 void disown_accumulator(TensorObject* leaf);
 // A new tensor takes the place of t, whose values it has or will get: its gradient goes where t's goes, for a leaf to

@@ -18,6 +18,8 @@ struct AutogradMeta {
   uint32_t output = 0;                    // which result of grad_fn
   bool retained = false;                  // retain_grad was asked for
   bool stands_in = false;                 // for a leaf, whose accumulator this is: counted here
+  bool has_grad_dtype = false;            // grad_dtype was set: grad need not have the tensor's own dtype
+  DType grad_dtype = DType::Undefined;    // then the one that grad has; Undefined if any will do
 };
 
 inline AutogradMeta& autograd_meta(TensorObject* t) {

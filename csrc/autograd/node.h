@@ -44,6 +44,7 @@ struct Shape {
   Ints sizes;
   DType dtype;
   Device device;
+  bool any_dtype = false;  // a leaf's whose grad_dtype is None
 };
 
 using Grads = std::vector<Tensor>;  // null where there is none

@@ -10,6 +10,7 @@ namespace tocha {
 struct Modes {
   bool grad = true;
   bool inference = false;
+  bool grad_layout = true;  // a gradient is laid out as its variable
   bool anomaly = false;
   bool anomaly_checks_nan = true;
   int64_t forward_level = 0;  // forward mode: the level that is open, or 0

@@ -262,6 +262,11 @@ PyObject* set_inference(PyObject*, PyObject* on) {
   modes().inference = on == Py_True;
   return Py_NewRef(Py_None);
 }
+PyObject* keeps_grad_layout(PyObject*, PyObject*) { return PyBool_FromLong(modes().grad_layout); }
+PyObject* set_grad_layout(PyObject*, PyObject* on) {
+  modes().grad_layout = on == Py_True;
+  return Py_NewRef(Py_None);
+}
 PyObject* set_anomaly(PyObject*, PyObject* args) {
   int on, nan;
   if (!PyArg_ParseTuple(args, "pp", &on, &nan)) return nullptr;
@@ -383,6 +388,8 @@ PyMethodDef function_table[] = {
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},
     {"is_inference_mode_enabled", is_inference_enabled, METH_NOARGS, "Whether inference mode is on."},
     {"_set_inference", set_inference, METH_O, nullptr},
+    {"_keeps_grad_layout", keeps_grad_layout, METH_NOARGS, nullptr},
+    {"_set_grad_layout", set_grad_layout, METH_O, nullptr},
     {"_set_anomaly", set_anomaly, METH_VARARGS, nullptr},
     {"_get_anomaly", get_anomaly, METH_NOARGS, nullptr},
     {"_set_saved_hooks", set_saved_hooks, METH_VARARGS, nullptr},

@@ -24,7 +24,11 @@ struct Match {
   PyObject* slots[kMaxArguments];
   Ref packed;  // loose ints gathered into a tuple
   std::vector<PyObject*> overridden;
+  bool stand_ins = false;  // look-alikes may stand for numbers and sizes too: asked only of a call that fits nothing
 };
+
+// What records a program stands for the numbers in it: sizes of a tensor that is traced.
+bool stands_in(PyObject* o) { return !is_tensor(o) && has_override(o); }
 
 // Whether a subclass or a look-alike takes the call over.
 bool takes_over(PyObject* o, std::vector<PyObject*>& overridden) {
@@ -214,6 +218,19 @@ const char* numpy_alias(const char* name) {
   return nullptr;
 }
 
+// Whether a look-alike, or a sequence with some, was given where no tensor is meant.
+bool accepts_stand_in(PyObject* o, std::vector<PyObject*>& overridden) {
+  auto noted = [&](PyObject* x) {
+    if (!stands_in(x)) return false;
+    overridden.push_back(x);
+    return true;
+  };
+  if (noted(o)) return true;
+  size_t before = overridden.size();
+  bool fits = all_items(o, [&](PyObject* x) { return accepts_scalar(x) || noted(x); });
+  return fits && overridden.size() > before;
+}
+
 PyObject* find_keyword(Param& p, PyObject* const* values, PyObject* kwnames, int* used) {
   if (!p.key) p.key = interned(p.name);
   Py_ssize_t n = PyTuple_GET_SIZE(kwnames);
@@ -249,7 +266,8 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
     PyObject* given = nullptr;
     if (next < nargs && !p.keyword_only) {
       bool is_list = p.type == ArgType::Ints || p.type == ArgType::OptInts;
-      if (s.varargs && is_list && accepts_int(args[next]) && !(p.size == 1 && nargs - next == 1)) {
+      bool loose = accepts_int(args[next]) || (m.stand_ins && nargs - next > 1 && stands_in(args[next]));
+      if (s.varargs && is_list && loose && !(p.size == 1 && nargs - next == 1)) {
         m.packed = own(PyTuple_New(nargs - next));
         for (Py_ssize_t k = 0; next < nargs; ++k, ++next) PyTuple_SET_ITEM(m.packed.get(), k, Py_NewRef(args[next]));
         given = m.packed.get();
@@ -261,7 +279,7 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
     }
     if (!given) {
       if (!p.optional) return false;
-    } else if (!accepts(p, given, m.overridden)) {
+    } else if (!accepts(p, given, m.overridden) && !(m.stand_ins && accepts_stand_in(given, m.overridden))) {
       return false;
     }
     m.slots[i] = given;
@@ -465,6 +483,12 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
   }
   if (PyErr_Occurred()) throw PythonError();
   if (binary) return Py_NewRef(Py_NotImplemented);
+  m.stand_ins = true;
+  for (int i = 0; i < f.count; ++i) {
+    if (!match(f.signatures[i], f, self, args, nargs, kwnames, m)) continue;
+    std::vector<PyObject*> who = overriders(m.overridden);
+    if (!who.empty()) return override_call(f, who, self, args, nargs, kwnames);
+  }
   refuse(f, args, nargs, kwnames);
 }
 

@@ -2,6 +2,7 @@
 
 #include "autograd/forward.h"
 #include "autograd/history.h"
+#include "autograd/leaf.h"
 #include "autograd/levels.h"
 #include "core/dtype_messages.h"
 #include "core/sparse.h"
@@ -13,6 +14,7 @@
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
 #include "python/exchange.h"
+#include "python/library_name.h"
 #include "python/new_tensor.h"
 
 namespace tocha::python {
@@ -80,6 +82,8 @@ GETTER(requires_grad, return PyBool_FromLong(autograd::requires_grad(t));)
 GETTER(is_leaf, return PyBool_FromLong(autograd::is_leaf(t));)
 GETTER(grad_fn, return node_object(autograd::grad_fn(t));)
 GETTER(grad, return read_grad(t);)
+GETTER(grad_dtype, TOCHA_CHECK(autograd::is_leaf(t), Runtime, "grad_dtype can only be accessed on leaf tensors.");
+       return Py_NewRef(autograd::grad_dtype(t) == DType::Undefined ? Py_None : dtype_object(autograd::grad_dtype(t)));)
 void give_own_version(TensorObject* o) {
   if (o->version && --o->version->refs == 0) delete o->version;
   o->version = nullptr;
@@ -184,12 +188,27 @@ int set_grad(PyObject* self, PyObject* value, void*) {
     TOCHA_CHECK(g.sizes() == t.sizes(), Runtime, "attempting to assign a gradient of size '", g.sizes(),
                 "' to a tensor of size '", t.sizes(),
                 "'. Please ensure that the gradient and the tensor are the same size");
-    TOCHA_CHECK(g.dtype() == t.dtype(), Runtime, "attempting to assign a gradient with dtype '", c_name(g.dtype()),
-                "' to a tensor with grad_dtype '", t.dtype(), "'. The gradient must match the tensor's dtype");
+    DType wanted = autograd::grad_dtype(t);
+    TOCHA_CHECK(wanted == DType::Undefined || g.dtype() == wanted, Runtime,
+                "attempting to assign a gradient with dtype '", c_name(g.dtype()), "' to a tensor with grad_dtype '",
+                wanted,
+                "'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set the "
+                "tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype.");
     TOCHA_CHECK(g.device() == t.device(), Runtime, "attempting to assign a gradient with device type '", g.device(),
                 "' to a tensor with device type '", t.device(),
                 "'. Please ensure that the gradient and the tensor are on the same device");
     autograd_meta(t.get()).grad = g;
+  });
+}
+
+int set_grad_dtype(PyObject* self, PyObject* value, void*) {
+  return overridable_set(self, "grad_dtype", value, [&] {
+    TOCHA_CHECK(value, Runtime, "grad_dtype cannot be deleted");
+    TOCHA_CHECK(value == Py_None || Py_TYPE(value) == dtype_type, Runtime, "grad_dtype must be a ", library_name,
+                ".dtype or None, but got ", Py_TYPE(value)->tp_name);
+    auto t = self_of(self);
+    TOCHA_CHECK(autograd::is_leaf(t), Runtime, "grad_dtype can only be set on leaf tensors.");
+    autograd::set_grad_dtype(t, value == Py_None ? DType::Undefined : as_dtype(value));
   });
 }
 
@@ -482,6 +501,7 @@ PyGetSetDef attribute_table[] = {
     {"is_leaf", get_is_leaf, nullptr, "Whether the tensor was not made by a differentiable operator.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node that made the tensor.", nullptr},
     {"grad", get_grad, set_grad, "The accumulated gradient.", nullptr},
+    {"grad_dtype", get_grad_dtype, set_grad_dtype, "The dtype of the gradient; None if any will do.", nullptr},
     {"data", get_data, set_data, "The same memory without history.", nullptr},
     {"_version", get__version, nullptr, "How many in-place writes the memory has seen.", nullptr},
     {"_base", get__base, nullptr, "The tensor this one is a view of.", nullptr},

@@ -97,4 +97,4 @@ class Event:
         raise ValueError("[Event] Both events must be recorded before calculating elapsed time.")
 
     def __repr__(self) -> str:
-        return f"{spoken()}.Event device_type=cpu, device_index=-1, event_flag=0, event_id=0"
+        return f"{spoken()}.Event device_type=cpu, device_index=-1, event_flag={int(self.enable_timing)}, event_id=0"

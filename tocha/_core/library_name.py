@@ -22,6 +22,12 @@ def ours(module: str | None) -> str:
     return f"tocha{dot}{rest}" if root == "torch" and _spoken == "torch" else module or ""
 
 
+def spoken_name(name: str) -> str:
+    """The name under which programs reach something of the library: tocha.relu, or torch.relu where it stands in."""
+    root, dot, rest = name.partition(".")
+    return f"{_spoken}{dot}{rest}" if root == "tocha" else name
+
+
 def spoken() -> str:
     """The name that reprs and messages use."""
     return _spoken

@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
     }
     if name in kinds:
         return _tables()[kinds[name]]
-    raise AttributeError(f"module 'tocha._decomp' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _check_type(type: str) -> None:

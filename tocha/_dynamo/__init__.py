@@ -71,4 +71,4 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module("tocha._dynamo.exporting").export
     if name in ("compiled_autograd", "external_utils", "testing", "utils"):
         return _importlib.import_module(f"tocha._dynamo.{name}")
-    raise AttributeError(f"module 'tocha._dynamo' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

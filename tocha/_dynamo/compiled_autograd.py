@@ -82,8 +82,9 @@ def accumulate_grad(variable: Any, grad: Any) -> None:
 
 
 def call_accumulated_hook(hook: Any, variable: Any) -> None:
-    if hook(variable) is not None:
-        raise RuntimeError("hooks should return None.")
+    result = hook(variable)
+    if result is not None and not isinstance(result, tocha.Tensor):
+        raise TypeError(f"expected Variable, but hook returned '{type(result).__name__}'")
 
 
 @eval_frame.disable

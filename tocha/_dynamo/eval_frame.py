@@ -298,6 +298,8 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool
     """The older spelling of compile: optimize(backend)(function)."""
     if disable:
         return lambda f: f
+    if not (isinstance(backend, str) or callable(backend)):
+        raise AssertionError(f"A callable function is expected, but {type(backend)} is provided.")
     return Optimizer(capture_for(backend, nopython, dynamic))
 
 

@@ -62,4 +62,4 @@ def __getattr__(name: str) -> Any:
     """What is raised for a graph break stands beside the list of them, which is made of these classes."""
     if name == "Unsupported":
         return importlib.import_module("tocha._dynamo.refusals").Unsupported
-    raise AttributeError(f"module 'tocha._dynamo.exc' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

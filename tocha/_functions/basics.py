@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import numbers
-import warnings
 from typing import Any
 
 from tocha import _C
+from tocha._core.switches import warn_once
+from tocha._tensor.types import scalar_type_name
 from tocha.overrides import wrap_torch_function
 from tocha.storage import TypedStorage
 
@@ -175,9 +176,11 @@ def asarray(
     dtype: _C.dtype | None = None,
     device: Any = None,
     copy: bool | None = None,
-    requires_grad: bool = False,
+    requires_grad: bool | None = None,
 ) -> _C.Tensor:
     """obj as a tensor: shares memory where it can unless copy is True; with copy=False it must.
+
+    It requires grad if asked to, or, where nothing is said, if obj does.
 
     >>> import tocha
     >>> tocha.asarray([1, 2])
@@ -187,7 +190,7 @@ def asarray(
         t = obj
     elif hasattr(obj, "__array_interface__"):
         if copy is False and isinstance(obj, numbers.Number):
-            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
         t = _C.as_tensor(obj)
     elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         t = _C.from_dlpack(obj)
@@ -198,14 +201,48 @@ def asarray(
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         t = _C.tensor(obj, dtype=dtype, device=device)
         copy = None
-    changes = (dtype is not None and t.dtype != dtype) or (device is not None and t.device != _C.device(device))
-    if changes and copy is False:
-        raise ValueError("asarray(): cannot change dtype or device without a copy")
-    if changes or copy:
-        t = _copied(t, dtype, device) if copy else t.detach().to(device or t.device, dtype or t.dtype)
-    if requires_grad and not t.requires_grad:
-        t = t.detach().requires_grad_(True)
-    return t
+    if requires_grad is None:
+        requires_grad = _requires_grad_of(obj)
+    if copy is False:
+        _must_share(t, dtype, device)
+    other = (dtype is not None and t.dtype != dtype) or (device is not None and t.device != _C.device(device))
+    if (other or copy) and not requires_grad:
+        t = t.detach()
+    if other:
+        t = t.to(device or t.device, dtype or t.dtype)
+    elif copy:
+        t = t.clone()
+    return _recording(t, requires_grad)
+
+
+def _requires_grad_of(obj: Any) -> bool:
+    """Whether what is made of obj requires grad where nothing was said of it."""
+    if not (isinstance(obj, _C.Tensor) and obj.requires_grad):
+        return False
+    warn_once(
+        "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
+        "requires_grad=False explicitly to get the old behavior and silence this warning.",
+        stacklevel=4,
+    )
+    return True
+
+
+def _must_share(t: _C.Tensor, dtype: _C.dtype | None, device: Any) -> None:
+    """Refuses what only a copy could give."""
+    if device is not None and t.device != _C.device(device):
+        raise ValueError(f"can't alias tensor from device '{t.device}' to '{_C.device(device)}'.")
+    if dtype is not None and t.dtype != dtype:
+        have, want = scalar_type_name(t.dtype), scalar_type_name(dtype)
+        raise ValueError(f"can't alias tensor with dtype '{have}' into dtype '{want}'.")
+
+
+def _recording(t: _C.Tensor, requires_grad: bool) -> _C.Tensor:
+    """t itself, asked to require grad or not; only what has a history has to be another tensor to be free of it."""
+    if requires_grad and not (t.is_floating_point() or t.is_complex()):
+        raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+    if not t.is_leaf:
+        return t if requires_grad else t.detach()
+    return t if t.requires_grad == requires_grad else t.requires_grad_(requires_grad)
 
 
 def _is_buffer(obj: Any) -> bool:
@@ -214,9 +251,3 @@ def _is_buffer(obj: Any) -> bool:
     except TypeError:
         return False
     return True
-
-
-def _copied(t: _C.Tensor, dtype: _C.dtype | None, device: Any) -> _C.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _C.tensor(t, dtype=dtype or t.dtype, device=device or t.device)

@@ -3,6 +3,7 @@ sequence as a shape. They are thin Python over native operators; installed as fu
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -88,7 +89,12 @@ def unravel_index(indices: _C.Tensor, shape: int | Sequence[int]) -> tuple[_C.Te
         raise TypeError(f"expected 'shape' sequence to only contain ints, but got {shape}") from None
     if any(s < 0 for s in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    return tuple(_C._unravel_index(indices, sizes))
+    if not sizes:
+        return ()
+    below = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]  # elements that one step along the dim spans
+    at = indices.device
+    steps = indices.unsqueeze(-1).div(_C.tensor(below, dtype=_C.int64, device=at), rounding_mode="floor")
+    return (steps % _C.tensor(sizes, dtype=_C.int64, device=at)).unbind(-1)
 
 
 def install() -> None:

@@ -9,6 +9,7 @@ fakes of their values under a tracer, which adds their nodes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import operator
 from collections.abc import Callable, Mapping
@@ -653,6 +654,7 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
             "operators {view} will be replaced with their non-aliasing counterparts, {view}_copy."
         )
 
+    @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         flat, spec = pytree.tree_flatten((args, kwargs))
         places = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]

@@ -14,7 +14,7 @@ from tocha import _C
 from tocha._functorch import custom_functions
 from tocha._functorch.levels import RANDOMNESS, VMAP, depth, id_of, level
 from tocha.autograd._saved_hooks import disable_saved_tensors_hooks
-from tocha.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
+from tocha.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 
 Tensor = _C.Tensor
 
@@ -81,8 +81,7 @@ def at_once(
     ):
         number = depth()
         args = _create_batched_inputs(dims, flat, number, spec)
-        named = tree_map(lambda v: _add_batch_dim(v, 0, number) if isinstance(v, Tensor) else v, kwargs)
-        return _unwrap_batched(func(*args, **named), out_dims, number, size, func)
+        return _unwrap_batched(func(*args, **kwargs), out_dims, number, size, func)
 
 
 # ---- what goes in ------------------------------------------------------------------------------------

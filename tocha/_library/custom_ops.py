@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from tocha import _C, _ops
-from tocha._library import registry
+from tocha._library import registry, returned
 from tocha._library.autograd import Formula
-from tocha._library.infer_schema import infer_schema
+from tocha._library.infer_schema import infer_tagged_schema
 from tocha._library.library import Library
 from tocha._library.registry import EXPLICIT, key_of
 from tocha._library.tags import Tag
@@ -26,7 +26,7 @@ def custom_op(
     mutates_args: str | Iterable[str],
     device_types: Devices = None,
     schema: str | None = None,
-    tags: Sequence[Tag] | None = None,
+    tags: Tag | Sequence[Tag] | None = None,
 ) -> Any:
     """Makes an operator of a function: `tocha.ops.NAMESPACE.NAME`, whose schema follows from the annotations.
 
@@ -40,10 +40,12 @@ def custom_op(
 
     def make(f: Callable) -> CustomOpDef:
         namespace, opname = split_name(name)
-        text = schema if schema is not None else infer_schema(f, mutates_args=mutates_args)
-        made = CustomOpDef(namespace, opname, text, f, list(tags or ()))
+        given = [tags] if isinstance(tags, Tag) else list(tags or ())
+        way = returned.way_of_returning(given)
+        text = schema if schema is not None else infer_tagged_schema(f, mutates_args, way)
+        made = CustomOpDef(namespace, opname, text, f, given)
         if schema is not None:
-            check_mutated(made, mutates_args)
+            check_given_schema(made, mutates_args, way)
         made.register_kernel(device_types)(f)
         return made
 
@@ -59,6 +61,17 @@ def split_name(qualname: str) -> tuple[str, str]:
             "tocha.library APIs must consist of a namespace and a name, e.g. aten::sin"
         )
     return parts[0], parts[1]
+
+
+def check_given_schema(made: CustomOpDef, mutates_args: str | Iterable[str], way: Tag | None) -> None:
+    """A schema that is given must say what mutates_args and the tags say."""
+    if way is not None:
+        try:
+            returned.check_schema(made._opoverload._schema, way)
+        except ValueError:
+            made._lib._destroy()
+            raise
+    check_mutated(made, mutates_args)
 
 
 def check_mutated(made: CustomOpDef, mutates_args: str | Iterable[str]) -> None:
@@ -179,12 +192,11 @@ class CustomOpDef:
         """
         register_formula(self._opoverload, self, backward, setup_context)
 
-    def register_vmap(self, func: Callable | None = None) -> Callable:
+    def register_vmap(self, func: Callable | None = None) -> Any:
         """The rule for batches: `func(info, in_dims, *args) -> (output, out_dims)`."""
 
-        def decorate(f: Callable) -> Callable:
+        def decorate(f: Callable) -> None:
             self._known.vmap = f
-            return f
 
         return decorate if func is None else decorate(func)
 
@@ -204,6 +216,11 @@ class CustomOpDef:
 
 def register_formula(handle: Any, shown: Any, backward: Callable, setup_context: Callable | None) -> None:
     s = handle._schema
+    if Tag.out in handle.tags:
+        raise RuntimeError(
+            f"Cannot register autograd formula for operator tagged with torch.Tag.out: {shown}. Out variants do not support "
+            "autograd."
+        )
     if s.is_mutable or any(r.alias for r in s._returns):
         raise RuntimeError(
             f"Cannot register autograd formula for non-functional operator {shown} with schema {s}. Please create a functional "

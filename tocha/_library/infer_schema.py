@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tocha import _C
+from tocha._library.tags import Tag
 
 Tensor = _C.Tensor
 _LISTS = (list, collections.abc.Sequence)
@@ -38,9 +39,15 @@ def infer_schema(
     return _Inferring(prototype_function, mutates_args).schema(op_name)
 
 
+def infer_tagged_schema(prototype_function: Callable, mutates_args: str | Iterable[str], way: Tag | None) -> str:
+    """The same for an operator that returns what it writes to, if a tag says so."""
+    return _Inferring(prototype_function, mutates_args, way).schema(None)
+
+
 class _Inferring:
-    def __init__(self, f: Callable, mutates_args: str | Iterable[str]):
+    def __init__(self, f: Callable, mutates_args: str | Iterable[str], way: Tag | None = None):
         self.signature = inspect.signature(f)
+        self.way = way
         self.unknown = mutates_args == "unknown"
         if isinstance(mutates_args, str) and not self.unknown:
             raise ValueError(
@@ -83,7 +90,41 @@ class _Inferring:
                 f"{unknown} in mutates_args were not found in the custom op's signature. mutates_args should contain the names of "
                 "all args that the custom op mutates, or just the string 'unknown' if you don't know."
             )
-        return f"{op_name or ''}({', '.join(parts)}) -> {self.result()}"
+        ways = {None: self.result, Tag.inplace: self.first_argument, Tag.out: self.outputs}
+        result = ways[self.way]()
+        return f"{op_name or ''}({', '.join(parts)}) -> {result}"
+
+    def first_argument(self) -> str:
+        """What an operator in place returns."""
+        first = next((n for n, p in self.signature.parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD), None)
+        if self.unknown or self.mutated != {first}:
+            got = "unknown" if self.unknown else tuple(sorted(self.mutated))
+            self.refuse(
+                f"torch.Tag.inplace requires mutates_args to contain exactly the first positional argument, got {got}."
+            )
+        if self.annotations["return"] is not Tensor:
+            self.refuse("torch.Tag.inplace requires the return annotation to be torch.Tensor.")
+        return "Tensor(a0!)"
+
+    def outputs(self) -> str:
+        """What an operator returns that writes to `out=`: those, in order."""
+        outs = []
+        for i, (name, p) in enumerate(self.signature.parameters.items()):
+            if name in self.mutated or self.unknown:
+                if p.kind is not p.KEYWORD_ONLY:
+                    self.refuse("torch.Tag.out requires mutable arguments to be keyword-only.")
+                outs.append((name, f"Tensor(a{i}!)"))
+        if not outs:
+            self.refuse("torch.Tag.out requires at least one mutable keyword-only Tensor argument.")
+        result = "Tensor" if len(outs) == 1 else f"({', '.join(['Tensor'] * len(outs))})"
+        if self.result() != result:
+            names = tuple(name for name, _ in outs)
+            self.refuse(
+                "torch.Tag.out requires the return annotation to match the mutable keyword-only Tensor arguments "
+                f"{names}."
+            )
+        texts = [text for _, text in outs]
+        return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
     def parameter(self, i: int, name: str, p: inspect.Parameter) -> str:
         if p.annotation is inspect.Parameter.empty:

@@ -120,7 +120,7 @@ class Library:
         overloads[parsed.overload_name] = target
         self._defs.append(full)
         self._tell(parsed.name)
-        return short
+        return parsed.name if colons else short
 
     def _tell(self, name: str) -> None:
         for heard in registry.changed:

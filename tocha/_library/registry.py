@@ -18,6 +18,7 @@ from tocha._library.arguments import bound, is_number, tensors_in
 from tocha._library.autograd import Formula, recorded
 from tocha._library.dispatch import ask, modes, ordered, same
 from tocha._library.native_calls import default_object
+from tocha._library.returned import check_returned, way_of_returning, written
 from tocha._library.tags import Tag
 from tocha.amp.autocast_mode import autocast
 from tocha.autograd.graph import increment_version
@@ -80,6 +81,7 @@ class CustomTarget:
         self.schema = schema
         self.full_name = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
         self.given_tags = list(tags)
+        self.way = way_of_returning(tags) if definition is not None else None
         self.definition = definition  # the CustomOpDef, where it was made by one
         self.known = of(self.full_name)
         self.place = ""  # where it was defined
@@ -155,7 +157,12 @@ class CustomTarget:
         if formula is None and self.definition is None:  # autograd sees what the kernel calls
             return self.computed(device, args, kwargs)
         wanted = _C.is_grad_enabled() and any(t.requires_grad for t in tensors)
-        if wanted and self.schema._returns and not self.schema.is_mutable:
+        if wanted and self.way is Tag.out:
+            raise RuntimeError(
+                f"{self.schema.name.partition('::')[2]}(): functions with out=... arguments don't support automatic "
+                "differentiation, but one of the arguments requires grad."
+            )
+        if wanted and self.schema._returns and (self.way is Tag.inplace or not self.schema.is_mutable):
             return recorded(self, formula, lambda: self.computed(device, args, kwargs), args, kwargs)
         with no_grad():
             return self.computed(device, args, kwargs)
@@ -175,7 +182,10 @@ class CustomTarget:
             mode.run_rule(self, tensors, args, kwargs) if mode is not None else self.kernel(device)(*args, **kwargs)
         )
         if self.definition is not None:
-            check_sharing(self.schema, result, args, kwargs)
+            if self.way is None:
+                check_sharing(self.schema, result, args, kwargs)
+            else:
+                check_returned(self.schema, self.way, result, args, kwargs)
             for a, v in self.given(args, kwargs):
                 if a.is_write:
                     increment_version(tensors_in([v]))
@@ -223,6 +233,9 @@ class CustomTarget:
             return lambda *args, **kwargs: fake.run(self.full_name, rule, args, kwargs, unknown_size)
         if not self.schema._returns:
             return lambda *args, **kwargs: None
+        way = self.way
+        if way is not None:
+            return lambda *args, **kwargs: written(self.schema, way, args, kwargs)
         composite = self.known.kernels.get(IMPLICIT) or (
             self.known.kernels.get(EXPLICIT) if self.definition is None else None
         )

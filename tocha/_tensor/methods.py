@@ -92,10 +92,13 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[_C.memory_format] = 
     >>> tocha.ones(1, 2, 3, 3).to(memory_format=tocha.channels_last).dim_order()
     (0, 2, 3, 1)
     """
-    if isinstance(ambiguity_check, list):
-        if sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) != 1:
+    formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+    if not isinstance(ambiguity_check, bool | list) or not all(isinstance(f, _C.memory_format) for f in formats):
+        raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
+    if formats:
+        if sum(self.is_contiguous(memory_format=f) for f in formats) != 1:
             raise RuntimeError(_AMBIGUOUS)
-    elif ambiguity_check and any(n == 1 for n in self.shape):
+    elif ambiguity_check is not False and any(n == 1 for n in self.shape):
         raise RuntimeError(_AMBIGUOUS)
     strides = self.stride()
     return tuple(sorted(range(self.dim()), key=lambda d: -strides[d]))

@@ -35,6 +35,11 @@ _FORMS = """
 _ALONE = ("storage", "other", "size", "data")
 
 
+def scalar_type_name(dtype: _C.dtype) -> str:
+    """What messages call a dtype: Float, Double, Long."""
+    return _NAMES[dtype].removesuffix("Tensor")
+
+
 # -- the classes -----------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from tocha.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from tocha.autograd.function import Function, NestedIOFunction
 from tocha.autograd.grad_mode import (
     enable_grad,
+    enforce_grad_layout_policy,
     inference_mode,
     is_multithreading_enabled,
     no_grad,
@@ -33,6 +34,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "enforce_grad_layout_policy",
     "forward_ad",
     "functional",
     "grad",

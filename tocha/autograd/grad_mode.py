@@ -13,6 +13,7 @@ from tocha import _C
 
 __all__ = [
     "enable_grad",
+    "enforce_grad_layout_policy",
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",
@@ -235,4 +236,36 @@ class set_multithreading_enabled(_Context):
         _multithreading.on = self.before
 
     def clone(self) -> set_multithreading_enabled:
+        return type(self)(self.mode)
+
+
+class enforce_grad_layout_policy(_Context):
+    """Whether a gradient is laid out as the tensor it belongs to, set at once; as a context, until its end.
+
+    Without it a gradient that nobody else holds is kept as it came, which saves a copy.
+
+    >>> import tocha
+    >>> x = tocha.zeros(2, 3).t().requires_grad_()
+    >>> with tocha.autograd.enforce_grad_layout_policy(False):
+    ...     (x * 1).backward(tocha.ones(3, 2))
+    >>> x.grad.is_contiguous(), x.is_contiguous()
+    (True, False)
+    """
+
+    def __init__(self, enable: bool = True) -> None:
+        if not isinstance(enable, bool):
+            raise TypeError(
+                "set_grad_layout_enforcement_enabled(): argument 'enabled' (position 1) must be bool, "
+                f"not {type(enable).__name__}"
+            )
+        self.before, self.mode = _C._keeps_grad_layout(), enable
+        _C._set_grad_layout(enable)
+
+    def __enter__(self) -> None:
+        _C._set_grad_layout(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_layout(self.before)
+
+    def clone(self) -> enforce_grad_layout_policy:
         return type(self)(self.mode)

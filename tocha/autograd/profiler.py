@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     """The profiler stands above autograd: it is loaded when somebody asks."""
     if name in HOMES:
         return getattr(importlib.import_module(HOMES[name]), name)
-    raise AttributeError(f"module 'tocha.autograd.profiler' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class _Marks:

@@ -207,4 +207,4 @@ def __getattr__(name: str) -> Any:
     """tocha.cpu.amp and tocha.cpu.memory are loaded when somebody asks for them."""
     if name in ("amp", "memory"):
         return importlib.import_module(f"tocha.cpu.{name}")
-    raise AttributeError(f"module 'tocha.cpu' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -307,7 +307,7 @@ def __getattr__(name: str) -> Any:
     """tocha.cuda.amp and tocha.cuda.nvtx are loaded when somebody asks for them."""
     if name in ("amp", "nvtx"):
         return importlib.import_module(f"tocha.cuda.{name}")
-    raise AttributeError(f"module 'tocha.cuda' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [

@@ -10,16 +10,13 @@ import importlib
 import os
 from typing import Any, NoReturn
 
+from tocha.distributed._errors import DistBackendError, DistError, DistNetworkError, DistStoreError, QueueEmptyError
+from tocha.distributed._stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 from tocha.distributed._types import (
     Backend,
-    FileStore,
     GroupMember,
-    HashStore,
-    PrefixStore,
     ProcessGroup,
     ReduceOp,
-    Store,
-    TCPStore,
     Work,
     group,
     reduce_op,
@@ -28,7 +25,7 @@ from tocha.distributed.collectives import *  # noqa: F403
 from tocha.distributed.collectives import _check_member, _groups
 
 __all__ = [
-    "Backend", "DistBackendError", "DistError", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp",
+    "Backend", "DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "QueueEmptyError", "ReduceOp",
     "Store", "TCPStore", "Work", "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks",
     "get_rank", "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_backend_available", "is_gloo_available",
     "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
@@ -45,22 +42,6 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(importlib.import_module(f"tocha.distributed.{_LATER[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-class DistError(RuntimeError):
-    """What communication raises.
-
-    >>> issubclass(tocha.distributed.DistError, RuntimeError)
-    True
-    """
-
-
-class DistBackendError(DistError):
-    """What a backend of communication raises.
-
-    >>> issubclass(tocha.distributed.DistBackendError, tocha.distributed.DistError)
-    True
-    """
 
 
 # -- questions ---------------------------------------------------------------------------------------------

@@ -1,10 +1,9 @@
-"""Groups of one process, their stores, and the kinds of reductions."""
+"""Groups of one process, and the kinds of reductions."""
 
 from __future__ import annotations
 
 import enum
 import importlib
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 
@@ -144,107 +143,6 @@ class ProcessGroup:
     def name(self) -> str:
         """The backend's name."""
         return self._backend
-
-
-class Store:
-    """Keys and values that the processes of a group share: one process has them in a dict.
-
-    >>> store = tocha.distributed.HashStore()
-    >>> isinstance(store, tocha.distributed.Store)
-    True
-    >>> store.add("count", 2), store.add("count", 3)
-    (2, 5)
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        self._values: dict[str, bytes] = {}
-
-    def set(self, key: str, value: Any) -> None:
-        """Sets a value."""
-        self._values[key] = value if isinstance(value, bytes) else str(value).encode()
-
-    def get(self, key: str) -> bytes:
-        """A value; no other process will set one that is not there."""
-        if key not in self._values:
-            raise RuntimeError(f"[Store.get] no process has set {key!r}, and this one is the only one")
-        return self._values[key]
-
-    def add(self, key: str, amount: int) -> int:
-        """Adds to a number."""
-        total = int(self._values.get(key, b"0")) + amount
-        self._values[key] = str(total).encode()
-        return total
-
-    def check(self, keys: list[str]) -> bool:
-        """Whether all keys have values."""
-        return all(k in self._values for k in keys)
-
-    def delete_key(self, key: str) -> bool:
-        """Removes a key; whether it was there."""
-        return self._values.pop(key, None) is not None
-
-    def num_keys(self) -> int:
-        """How many keys there are."""
-        return len(self._values)
-
-    def wait(self, keys: list[str], timeout: Any = None) -> None:
-        """Checks that the keys are there."""
-        for key in keys:
-            self.get(key)
-
-
-class HashStore(Store):
-    """A store within a process.
-
-    >>> store = tocha.distributed.HashStore()
-    >>> store.set("key", "value")
-    >>> store.get("key")
-    b'value'
-    """
-
-
-class TCPStore(Store):
-    """A store that PyTorch reaches over the network; of one process here.
-
-    >>> store = tocha.distributed.TCPStore("localhost", 0, 1, is_master=True, wait_for_workers=False)
-    >>> store.set("key", "value")
-    >>> store.get("key")
-    b'value'
-    """
-
-
-class FileStore(Store):
-    """A store that PyTorch keeps in a file; of one process here.
-
-    >>> import os, tempfile
-    >>> store = tocha.distributed.FileStore(os.path.join(tempfile.mkdtemp(), "store"), 1)
-    >>> store.set("key", "value")
-    >>> store.get("key")
-    b'value'
-    """
-
-
-class PrefixStore(Store):
-    """Another store, with a prefix to its keys.
-
-    >>> store = tocha.distributed.HashStore()
-    >>> part = tocha.distributed.PrefixStore("part", store)
-    >>> part.set("key", "value")
-    >>> part.get("key")
-    b'value'
-    """
-
-    def __init__(self, prefix: str, store: Store):
-        super().__init__()
-        self._prefix, self._store = prefix, store
-
-    def __getattribute__(self, name: str) -> Any:
-        own = super().__getattribute__(name)
-        if name not in ("set", "get", "add", "delete_key"):
-            return own
-        call: Callable = getattr(super().__getattribute__("_store"), name)
-        prefix = super().__getattribute__("_prefix")
-        return lambda key, *args: call(f"{prefix}/{key}", *args)
 
 
 class _DefaultGroup(type):

@@ -23,6 +23,8 @@ class Transform:
     (tensor([1.0000, 7.3891]), tensor([0., 1.]), tensor([0.6931, 2.6931]))
     """
 
+    __module__ = "tocha.distributions.transforms"
+
     bijective: Any = False
     domain: Any
     codomain: Any
@@ -191,6 +193,8 @@ class ComposeTransform(Transform):
     tensor([1.0000, 7.3891])
     """
 
+    __module__ = "tocha.distributions.transforms"
+
     def __init__(self, parts: list[Transform], cache_size: int = 0) -> None:
         if cache_size:
             parts = [part.with_cache(cache_size) for part in parts]
@@ -280,6 +284,8 @@ class IndependentTransform(Transform):
     >>> f.log_abs_det_jacobian(x, f(x))
     tensor(1.)
     """
+
+    __module__ = "tocha.distributions.transforms"
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size=cache_size)

@@ -43,7 +43,7 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'tocha.func' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = getattr(importlib.import_module(f"tocha._functorch.{_HOMES[name]}"), name)
     globals()[name] = found
     return found

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import tocha
 import tocha.fx._pytree as fx_pytree
 import tocha.utils._pytree as pytree
-from tocha._core.library_name import ours
+from tocha._core.library_name import ours, spoken, spoken_name
 from tocha.fx import config
 from tocha.fx._describe import describe_tensor, painter
 from tocha.fx._names import Namespace, is_from_tocha, qualified_name
@@ -138,7 +138,7 @@ class _Writer:
         # Parameters of the function that hide a name its text would use.
         self.shadowed: set[str] = set()
         for name, builtin in CUSTOM_BUILTINS.items():
-            self.add_global(name, builtin.obj)
+            self.add_global(spoken_name(name), builtin.obj)
 
     # ---- names of objects ----
 
@@ -147,11 +147,11 @@ class _Writer:
         if (known := self.name_by_id.get(id(obj))) is not None:
             return known
         if is_from_tocha(obj) and obj is not tocha.device:
-            name = qualified_name(obj)  # reached through `tocha`, which is always there
+            name = qualified_name(obj)  # reached through the library, which is always there
             if not any(keyword.iskeyword(part) for part in name.split(".")):
                 return name
             hint = name  # random_.from is no Python
-        name = hint if hint in CUSTOM_BUILTINS else self.namespace.create_name(hint.replace(".", "_"), None)
+        name = hint if ours(hint) in CUSTOM_BUILTINS else self.namespace.create_name(hint.replace(".", "_"), None)
         return self._set_global(name, obj)
 
     def _set_global(self, name: str, obj: Any) -> str:
@@ -231,8 +231,8 @@ class _Writer:
         if isinstance(value, float) and not math.isfinite(value) and {"inf", "nan"} & self.shadowed:
             return f"float('{value}')"
         if isinstance(value, tocha.device) and "device" in self.shadowed:
-            return f"tocha.{value!r}"
-        return ours(repr(value))
+            return f"{spoken()}.{value!r}"
+        return repr(value)
 
     def arguments(self, args: Iterable, kwargs: dict[str, Argument]) -> str:
         shown = [self.text(a) for a in args]
@@ -398,7 +398,7 @@ class CodeGen:
         nodes = list(nodes)
         writer = _Writer(namespace, verbose, include_stride, include_device, colored)
         parameters = {n.target.lstrip("*") for n in nodes if n.op == "placeholder"}
-        writer.shadowed = parameters & CUSTOM_BUILTINS.keys()
+        writer.shadowed = parameters & {spoken_name(name) for name in CUSTOM_BUILTINS}
         namespace._used_names |= parameters
         for name, obj in self.additional_globals():
             writer.add_global(name, obj)
@@ -432,7 +432,7 @@ class CodeGen:
             writer.body.append("pass\n")
         lineno_map = _line_numbers(writer.body, starts)
         body = self._body_transformer(writer.body) if self._body_transformer else writer.body
-        wraps = "\n".join(f'tocha.fx._symbolic_trace.wrap("{name}")' for name in writer.wrapped)
+        wraps = "\n".join(f'{spoken()}.fx._symbolic_trace.wrap("{name}")' for name in writer.wrapped)
         prologue = self.gen_fn_def(writer.free_vars, writer.returns, expanded_def=expanded_def)
         text = "".join(body)
         indented = "\n".join("    " + line for line in text.split("\n"))

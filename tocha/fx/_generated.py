@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
 import types
 import weakref
 from collections.abc import Callable
 from typing import Any
 
+from tocha._core.library_name import ours, spoken
 from tocha.fx._codegen import CUSTOM_BUILTINS
 from tocha.fx._names import qualified_name
 
@@ -66,8 +68,8 @@ def method_from_source(
 
 def import_statement(name: str, obj: Any) -> str:
     """The line that gives an object a name."""
-    if name in CUSTOM_BUILTINS:
-        return CUSTOM_BUILTINS[name].import_str
+    if ours(name) in CUSTOM_BUILTINS:
+        return re.sub(r"\btocha\b", spoken(), CUSTOM_BUILTINS[ours(name)].import_str)
     if isinstance(obj, types.ModuleType):
         return f"import {obj.__name__} as {name}"
     module, _, attribute = qualified_name(obj).rpartition(".")

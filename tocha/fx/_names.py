@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import tocha
-from tocha._core.library_name import is_ours, ours
+from tocha._core.library_name import is_ours, ours, spoken, spoken_name
 
 _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -80,7 +80,7 @@ class Namespace:
 
     def _is_taken(self, name: str, obj: object) -> bool:
         """Keywords and builtins mean something already, unless the name is asked for by the builtin itself."""
-        return name in RESERVED and (obj is None or getattr(builtins, name, None) is not obj)
+        return (name in RESERVED or name == spoken()) and (obj is None or getattr(builtins, name, None) is not obj)
 
     def associate_name_with_obj(self, name: str, obj: object) -> None:
         known = self._obj_to_name.setdefault(obj, name)
@@ -149,7 +149,7 @@ def qualified_name(func: Any) -> str:
     ('_operator.add', 'len')
     """
     if (name := public_name(func)) is not None:
-        return name
+        return spoken_name(name)
     name = getattr(func, "__name__", None)
     if name is None:
         raise RuntimeError(f"cannot name {func!r} in generated code: it has no __name__")
@@ -162,7 +162,7 @@ def qualified_name(func: Any) -> str:
     if name == "<lambda>":
         name = _name_of_lambda(func)
     module = getattr(func, "__module__", None) or _module_holding(func)
-    module = ours(module).replace("tocha._ops.", "tocha.ops.")
+    module = spoken_name(ours(module).replace("tocha._ops.", "tocha.ops."))
     qualname = getattr(func, "__qualname__", name)
     if isinstance(func, type) and "<locals>" not in qualname:
         return f"{module}.{qualname}"

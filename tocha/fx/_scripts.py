@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+import tocha
 from tocha import _C
 from tocha.fx.graph_module import GraphModule
 
@@ -41,6 +42,8 @@ def examples_of(module: GraphModule) -> list[Any]:
 
 
 def import_text(name: str, value: Any) -> str:
+    if value is tocha:  # by the name that the text has for it
+        return f"import tocha as {name}"
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
     home, qualified = getattr(value, "__module__", None), getattr(value, "__qualname__", "")

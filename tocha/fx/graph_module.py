@@ -15,6 +15,7 @@ from typing import Any
 
 import tocha
 import tocha.fx.graph as graph_file
+from tocha._core.library_name import spoken
 from tocha.fx._codegen import CodeGen, PythonCode
 from tocha.fx._generated import (
     FILE_PREFIX as FX_GRAPH_MODULE_FILE_PREFIX,
@@ -474,7 +475,7 @@ def _print_readable(
         for n, m in module.named_children()
         if hasattr(m, "graph") and isinstance(m.graph, Graph)
     ]
-    text = "\n".join([f"class {module_name}(tocha.nn.Module):\n{body}", *inner])
+    text = "\n".join([f"class {module_name}({spoken()}.nn.Module):\n{body}", *inner])
     if print_output:
         print(text)
     return text
@@ -541,26 +542,26 @@ def _module_text(module: GraphModule, folder: str, name: str) -> str:
     lines = []
     for child_name, child in module._modules.items():
         if type(child) in [getattr(tocha.nn, c) for c in _MODULES_WITH_TEXT]:
-            made, note = f"tocha.nn.{child!r}", ""
+            made, note = f"{spoken()}.nn.{child!r}", ""
         else:
             file = os.path.join(folder, f"{child_name}.pt")
             _save(child, file)
             shown = repr(child).replace("\r", " ").replace("\n", " ")
-            made, note = f"tocha.load(r'{file}', weights_only=False)", f"  # {shown}"
+            made, note = f"{spoken()}.load(r'{file}', weights_only=False)", f"  # {shown}"
         lines.append(f"setattr(self, '{child_name}', {made}){note}")
     for buffer_name, buffer in module._buffers.items():
         if buffer is not None:
-            empty = f"tocha.empty({list(buffer.shape)}, dtype={buffer.dtype})"
+            empty = f"{spoken()}.empty({list(buffer.shape)}, dtype={buffer.dtype})"
             lines.append(f"self.register_buffer('{buffer_name}', {empty})")
     for parameter_name, parameter in module._parameters.items():
         if parameter is not None:
-            empty = f"tocha.empty({list(parameter.shape)}, dtype={parameter.dtype})"
-            lines.append(f"setattr(self, '{parameter_name}', tocha.nn.Parameter({empty}))")
-    lines.append(f"self.load_state_dict(tocha.load(r'{folder}/state_dict.pt'))")
+            empty = f"{spoken()}.empty({list(parameter.shape)}, dtype={parameter.dtype})"
+            lines.append(f"setattr(self, '{parameter_name}', {spoken()}.nn.Parameter({empty}))")
+    lines.append(f"self.load_state_dict({spoken()}.load(r'{folder}/state_dict.pt'))")
     generated = module._graph.python_code("self")
     init = "".join(f"        {line}\n" for line in lines)
     return (
-        f"{import_block(generated.globals)}\n\n\nclass {name}(tocha.nn.Module):\n    def __init__(self):\n"
+        f"{import_block(generated.globals)}\n\n\nclass {name}({spoken()}.nn.Module):\n    def __init__(self):\n"
         f"        super().__init__()\n{init}\n{_indented(generated.src.strip(), 4)}\n"
     )
 

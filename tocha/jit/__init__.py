@@ -106,6 +106,9 @@ class ScriptModule(_Program, Module):
     True
     """
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value.value if isinstance(value, Attribute) else value)
+
 
 class RecursiveScriptModule(ScriptModule):
     """A module given to script or trace: its own parameters, buffers, children and attributes."""

@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("tocha.masked.maskedtensor"), name)
     if name in ("maskedtensor", "_ops"):
         return importlib.import_module(f"tocha.masked.{'maskedtensor' if name == 'maskedtensor' else '_functions'}")
-    raise AttributeError(f"module 'tocha.masked' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = [name for name in globals() if not name.startswith("_") and name not in ("Any", "annotations", "importlib")]

@@ -82,9 +82,8 @@ class StridedNestedTensor(Tensor):
         return iter(components(self))
 
     def __repr__(self, *args: Any, **kwargs: Any) -> str:
-        parts = [
-            ("  " + str(part).replace("\n", "\n  ")) for part in components(make(self._buffer, self._component_sizes))
-        ]
+        shown = components(make(self._buffer.detach(), self._component_sizes))
+        parts = ["  " + str(part.detach().requires_grad_(self.requires_grad)).replace("\n", "\n  ") for part in shown]
         ends = ""
         if self.grad_fn is not None:
             ends = f", grad_fn=<{self.grad_fn.name()}>"

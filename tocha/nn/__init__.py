@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
         _load_layers()
         if name in globals():
             return globals()[name]
-    raise AttributeError(f"module 'tocha.nn' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -4,7 +4,8 @@ thin functions around records where PyTorch's signature has `inplace=` or `train
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import importlib
+from typing import Any
 
 from tocha import _C
 from tocha._C import channel_shuffle, pixel_shuffle, pixel_unshuffle  # noqa: F401
@@ -30,9 +31,11 @@ from tocha.nn.functional_pooling import *  # noqa: E402, F403
 from tocha.nn.functional_resampling import *  # noqa: E402, F403
 from tocha.nn.functional_scaled import *  # noqa: E402, F403
 
-if TYPE_CHECKING:
-    # The names that the records give are known when the package runs only.
-    def __getattr__(name: str) -> Any: ...
+
+def __getattr__(name: str) -> Any:
+    if name == "grad":  # gradients of convolutions, which are made of the functions here
+        return importlib.import_module("tocha.nn.grad")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _nn = _C._nn

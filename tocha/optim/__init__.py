@@ -84,7 +84,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES_OF_CLASSES:
         return importlib.import_module(f"tocha.optim.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'tocha.optim' has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"tocha.optim.{_HOMES.get(name, name.lower())}")
     value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value

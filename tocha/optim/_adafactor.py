@@ -26,6 +26,8 @@ class Adafactor(GroupOptimizer):
     tensor([ 0.8419, -1.8419])
     """
 
+    __module__ = "tocha.optim"
+
     def __init__(
         self,
         params: ParamsT,

@@ -28,6 +28,8 @@ class CyclicLR(LRScheduler):
     [0.1, 0.55, 1.0, 0.55, 0.1]
     """
 
+    __module__ = "tocha.optim.lr_scheduler"
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -153,6 +155,8 @@ class OneCycleLR(LRScheduler):
     >>> rates
     [0.04, 0.9944, 0.8117, 0.4626, 0.1335]
     """
+
+    __module__ = "tocha.optim.lr_scheduler"
 
     def __init__(
         self,

@@ -31,6 +31,8 @@ class Muon(GroupOptimizer):
             [0.0000, 0.8875]])
     """
 
+    __module__ = "tocha.optim"
+
     def __init__(
         self,
         params: ParamsT,

@@ -66,6 +66,8 @@ class LRScheduler:
     [1.0, 0.5, 0.25, 0.125, 0.0625]
     """
 
+    __module__ = "tocha.optim.lr_scheduler"
+
     _get_lr_called_within_step: bool = False
     _is_initial: bool = False
 

@@ -70,6 +70,8 @@ class SobolEngine:
             [0.7500, 0.2500, 0.2500]])
     """
 
+    __module__ = "tocha.quasirandom"
+
     MAXBIT = _directions.MAXBIT
     MAXDIM = _directions.MAXDIM
 

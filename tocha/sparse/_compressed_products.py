@@ -307,8 +307,11 @@ def _check_sampled(input: Tensor, mat1: Tensor, mat2: Tensor) -> CompressedTenso
 
 def reduced_mm(a: Tensor, b: Tensor, reduce: str) -> Tensor:
     """A matrix in rows times a dense one, where the products that make an element are combined by `reduce`."""
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if reduce == "prod":
+        raise RuntimeError("sparse_mm_reduce: reduce type of prod has not been enabled.")
     if not is_compressed(a):
         raise NotImplementedError(
             f"[sparse.mm] Could not run 'aten::_sparse_mm_reduce_impl' with arguments from the '{layout_of(a)}CPU' backend"

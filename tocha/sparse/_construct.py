@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C
@@ -43,6 +44,14 @@ class check_sparse_tensor_invariants:
 
     def __exit__(self, *exc: object) -> None:
         check_sparse_tensor_invariants._enabled = self._before
+
+    def __call__(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self._wanted):
+                return function(*args, **kwargs)
+
+        return call
 
     @staticmethod
     def is_enabled() -> bool:

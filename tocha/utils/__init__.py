@@ -72,4 +72,4 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"tocha.utils.{_HOMES[name]}"), name)
     if name in _PARTS:
         return importlib.import_module(f"tocha.utils.{name}")
-    raise AttributeError(f"module 'tocha.utils' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

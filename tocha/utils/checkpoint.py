@@ -200,7 +200,7 @@ def __getattr__(name: str) -> Any:
     """Selective checkpointing, which needs dispatch modes."""
     if name in _SELECTIVE:
         return getattr(importlib.import_module("tocha.utils._selective_checkpoint"), name)
-    raise AttributeError(f"module 'tocha.utils.checkpoint' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:

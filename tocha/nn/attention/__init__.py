@@ -125,4 +125,4 @@ def __getattr__(name: str) -> Any:
     """The modules of other kinds of attention: when somebody asks."""
     if name in ("bias", "flex_attention", "varlen"):
         return importlib.import_module(f"tocha.nn.attention.{name}")
-    raise AttributeError(f"module 'tocha.nn.attention' has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -108,6 +108,8 @@ class BlockMask:
             [1, 1]], dtype=tocha.int32)
     """
 
+    __module__ = "tocha.nn.attention.flex_attention"
+
     seq_lengths: tuple[int, int]
     kv_num_blocks: Tensor
     kv_indices: Tensor

@@ -302,7 +302,8 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
     [tensor([1, 2, 3]), tensor([4, 5])]
     """
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[:length] for row, length in zip(batch.unbind(0), lengths.tolist(), strict=True)]
+    place = _C.arange(batch.size(1), device=lengths.device)
+    return [row[place < length] for row, length in zip(batch.unbind(0), lengths, strict=False)]
 
 
 def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:

@@ -448,7 +448,21 @@ def hash_(f: Frame, value: Value) -> Value:
         return f.fold(hash, [value], {})
     if isinstance(value, ObjectValue) and isinstance(find_in_class(value.cls, "__hash__")[0], types.FunctionType):
         return value.special(f, "__hash__", [], {})
+    if isinstance(value, SymbolValue):
+        return Constant(hash(value.constant()))
+    if type(value) in (TupleValue, NamedTupleValue) and find_in_class(value.python_type(), "__hash__")[1] is tuple:
+        return Constant(hash(tuple(_Hashed(hash_(f, i.realize()).constant()) for i in value.unpack(f))))
     raise Unsupported("hash", f"hash() of {value.describe()}")
+
+
+class _Hashed:
+    """Stands for an item whose hash is known."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 @known(builtins.id)

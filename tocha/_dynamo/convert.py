@@ -112,7 +112,7 @@ class Capture:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError, Forbidden)):
+            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError, Forbidden, InternalTorchDynamoError)):  # fmt: skip
                 raise
             raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"

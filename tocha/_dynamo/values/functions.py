@@ -132,6 +132,8 @@ class FunctionValue(Callable_):
             return Constant(first if has else None)
         if name == "__dict__":
             return FunctionDict(self)
+        if self.real is not None and self.source is not None:
+            f.out.guards.add(self.source.attribute("__dict__"), "without", name)
         f.raise_(AttributeError, f"'function' object has no attribute '{name}'")
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:

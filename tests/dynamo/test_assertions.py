@@ -87,3 +87,72 @@ def test_what_an_operator_of_the_program_does_is_not_captured():
     compiled = tocha.compile(lambda x: positive(x) * 2, backend=counter)
     assert compiled(tocha.tensor([1.0, -1.0, 3.0])).tolist() == [2, 6]
     assert counter.frame_count == 1
+
+
+def test_truth_of_tensors_as_a_value():
+    compiled = tocha.compile(lambda x: (x + 1, bool(x.any()), bool(tocha.tensor(2))), backend="eager", fullgraph=True)
+    assert [compiled(tocha.full((2,), n))[1:] for n in (0.0, 1.0)] == [(False, True), (True, True)]
+
+    def f(x):
+        return x + 1 if tocha.tensor(True) else x
+
+    assert tocha.compile(f, backend="eager", fullgraph=True)(tocha.zeros(1)).item() == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_scalars_of_numpy_beside_tensors(backend):
+    np = pytest.importorskip("numpy")
+
+    def f(x, i):
+        return x * np.float32(2.5) + np.int64(3), i * np.float64(1.5), x + np.float64("inf")
+
+    x, i = tocha.ones(2), tocha.arange(2)
+    for a, b in zip(f(x, i), tocha.compile(f, backend=backend)(x, i), strict=True):
+        assert a.dtype == b.dtype and tocha.equal(a, b)
+
+
+def test_tangents_are_not_captured():
+    ad = tocha.autograd.forward_ad
+
+    def f(x, t):
+        with ad.dual_level():
+            return ad.unpack_dual(ad.make_dual(x, t).sin() * 2)
+
+    def inner(x):
+        return x.sin() * 2
+
+    x = tocha.tensor([1.0, 2.0])
+    got, compiled = tocha.compile(f)(x, tocha.ones(2)), tocha.compile(inner)
+    with ad.dual_level():
+        outer = ad.unpack_dual(compiled(ad.make_dual(x, tocha.ones(2))))
+    for found in (got, outer):
+        assert tocha.allclose(found.primal, x.sin() * 2) and tocha.allclose(found.tangent, x.cos() * 2)
+
+
+def test_anomaly_mode_around_compiled_code():
+    x = tocha.tensor([1.0, 2.0], requires_grad=True)
+    with tocha.autograd.set_detect_anomaly(True):
+        tocha.compile(lambda x: x.sin())(x).sum().backward()
+        assert tocha.is_anomaly_check_nan_enabled()
+    assert tocha.allclose(x.grad, x.detach().cos())
+
+
+def test_the_same_way_of_compiling_shares_what_was_captured():
+    class Own:
+        count = 0
+
+        def backend(self, module, examples, options=None):
+            self.count += 1
+            return module.forward
+
+    own = Own()
+
+    def f(x):
+        return x + 1
+
+    for _ in range(3):
+        tocha.compile(f, backend=own.backend)(tocha.ones(1))
+    assert own.count == 1
+    for _ in range(3):
+        tocha.compile(f, backend=own.backend, options={"a": 1})(tocha.ones(1))
+    assert own.count == 2

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import threading
 import weakref
 
 import pytest
@@ -186,3 +187,15 @@ def test_errors_of_the_program_stay_its_own(bad, fullgraph):
         kind = type(error)
     with pytest.raises(kind):
         tocha.compile(bad, backend="eager", fullgraph=fullgraph)(X)
+
+
+def test_objects_of_each_thread():
+    class Kept(threading.local):
+        scale = 2
+
+    kept = Kept()
+    kept.shift = 3
+    f = whole(lambda x: x * kept.scale + kept.shift)
+    assert f(X).tolist() == [5, 7]
+    kept.shift = 4
+    assert f(X).tolist() == [6, 8]

@@ -270,6 +270,9 @@ def call_native_method(f: Frame, owner: Value, name: str, args: list[Value], kwa
 _STATE = {"manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_num_threads", "use_deterministic_algorithms", "set_printoptions", "set_default_device", "save", "load"}  # fmt: skip
 
 
+_DUALS = ("_enter_dual_level", "_exit_dual_level", "_make_dual", "_unpack_dual")
+
+
 def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     name = getattr(function, "__name__", "")
     if name in modes.SWITCHES:
@@ -279,6 +282,8 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         raise Unsupported("call", f"tocha.func.{name}")
     if name in _STATE or name.startswith("_set_"):
         raise Unsupported("library_state", f"tocha.{name}")
+    if name in _DUALS:
+        raise Unsupported("autograd", f"forward_ad: {name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):
         raise Unsupported("autograd", f"{_module_of(function)}.{name}")
     if args and isinstance(args[0], ArrayValue):

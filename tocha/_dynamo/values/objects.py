@@ -66,9 +66,12 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
 
 
 def instance_dict(real: Any) -> Any:
-    """An object's own dict, past a `__getattribute__` of its class; None where it has none. Guards and generated code call it, too."""
+    """An object's own dict, past a `__getattribute__` that its class has in Python (a `threading.local` has a native one); None where it
+    has none. Guards and generated code call it, too."""
+    reads = (c.__dict__["__getattribute__"] for c in type(real).__mro__ if "__getattribute__" in c.__dict__)
+    read = next(r for r in reads if not isinstance(r, types.FunctionType))
     try:
-        return object.__getattribute__(real, "__dict__")
+        return read(real, "__dict__")
     except AttributeError:
         return None
 

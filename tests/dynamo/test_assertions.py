@@ -156,3 +156,15 @@ def test_the_same_way_of_compiling_shares_what_was_captured():
     for _ in range(3):
         tocha.compile(f, backend=own.backend, options={"a": 1})(tocha.ones(1))
     assert own.count == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_another_default_dtype_for_a_while(backend):
+    def f(x):
+        tocha.set_default_dtype(tocha.float64)
+        y = tocha.ones(2) + tocha.rand(2) * 0
+        tocha.set_default_dtype(tocha.float32)
+        return x + y, tocha.zeros(2)
+
+    got = tocha.compile(f, backend=backend, fullgraph=True)(tocha.ones(2))
+    assert [t.dtype for t in got] == [tocha.float64, tocha.float32] and got[0].tolist() == [2, 2]

@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import threading
+import types
 import weakref
 
 import pytest
@@ -199,3 +200,18 @@ def test_objects_of_each_thread():
     assert f(X).tolist() == [5, 7]
     kept.shift = 4
     assert f(X).tolist() == [6, 8]
+
+
+def test_attributes_of_a_module_of_python():
+    module = types.ModuleType("kept")
+    module.k, module.seen = 2, []
+
+    def f(x):
+        module.k += 1
+        module.last = x * module.k
+        module.seen.append(module.k)
+        return module.last + 1
+
+    compiled = whole(f)
+    assert [compiled(tocha.ones(1)).item() for _ in range(2)] == [4, 5]
+    assert module.k == 4 and module.last.item() == 4 and module.seen == [3, 4]

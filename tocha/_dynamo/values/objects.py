@@ -565,11 +565,21 @@ class ModuleValue(Value):
         return self.value
 
     def get_attribute(self, f: Frame, name: str) -> Value:
+        written = f.out.global_writes.get((id(vars(self.value)), name))
+        if written is not None:
+            return written
         try:
             found = getattr(self.value, name)
         except AttributeError as e:
             f.raise_(AttributeError, *e.args)
         return f.wrap(found, self.source.attribute(name) if self.source else None)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if type(self.value) is not types.ModuleType:
+            super().set_attribute(f, name, value)
+        scope = vars(self.value)
+        f.out.scopes[id(scope)] = scope
+        f.out.global_writes[id(scope), name] = value
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_constant(self.value)

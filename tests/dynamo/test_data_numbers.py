@@ -4,6 +4,7 @@ import pytest
 from comparing import same
 
 import tocha
+from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.testing import CompileCounter, CompileCounterWithBackend
 from tocha.nn import functional as F
 from tocha.testing import assert_close
@@ -239,3 +240,22 @@ def test_an_element_that_was_written_is_not_the_inputs():
     compiled = tocha.compile(f, backend="eager", fullgraph=True)
     for n in (3, 4):
         assert same(compiled(X, tocha.tensor(n)), f(X, tocha.tensor(n)))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x + 1 if x[x > 0].numel() > 0 else x,
+        lambda x: x + 1 if x[x > 0].shape[0] == 1 else x,
+        lambda x: x + 1 if len(x.nonzero()) else x,
+    ],
+)
+def test_what_the_program_decides_by_a_size_from_data_is_not_taken_for_granted(f):
+    """That sizes from data are neither 0 nor 1 is what operators may assume."""
+    with pytest.raises(Unsupported, match="data-dependent"):
+        tocha.compile(f, backend="eager", fullgraph=True)(tocha.tensor([1.0, 2.0]))
+    with tocha._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = tocha.compile(f, backend="eager")
+        for given in ([1.0, 2.0], [0.0, 0.0], [1.0, -1.0]):
+            x = tocha.tensor(given)
+            assert tocha.equal(compiled(x), f(x))

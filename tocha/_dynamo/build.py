@@ -29,7 +29,7 @@ from tocha._dynamo.values.containers import (
 )
 from tocha._dynamo.values.context_variables import ContextVariable
 from tocha._dynamo.values.exceptions import ExceptionValue
-from tocha._dynamo.values.functions import BuiltinValue, MethodValue, PartialValue
+from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue, PartialValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
@@ -66,7 +66,11 @@ def wrap(f: Frame, real: Any, source: Source | None) -> Value:
         return Constant(real)
     known = f.out.memo.get(id(real))
     if known is not None and known[0] is real:
-        if source is not None:
+        if source is not None and known[1].source is None and isinstance(known[1], ObjectValue | FunctionValue):
+            f.out.guards.add(
+                source.call(id), "constant", id(real)
+            )  # met before as a key of a dict, without a way to it
+        elif source is not None:
             f.out.guard_alias(known[1], source)
         return known[1]
     value = _make(f, real, source)
@@ -180,13 +184,20 @@ def _set(f: Frame, real: Any, source: Source | None) -> Value:
     if type(real) not in (set, frozenset):
         return _subclass(f, real, source)
     _guard_type(f, real, source)
-    if source is not None:
-        if not all(is_plain(r) or isinstance(r, type) for r in real):
-            raise Unsupported("value", "a set of objects")
+    places: list[Source | None] = [None] * len(real)
+    if source is not None and not all(is_plain(r) or isinstance(r, type) for r in real):
+        f.out.guards.add(source.call(identities), "constant", identities(real))
+        places = [source.call(tuple).tuple_item(i) for i in range(len(real))]
+    elif source is not None:
         f.out.guards.add(source, "constant", type(real)(real))
-    made = SetValue.of(f, [wrap(f, r, None) for r in real], type(real))
+    made = SetValue.of(f, [wrap(f, r, place) for r, place in zip(real, places)], type(real))
     made.source = source
     return made
+
+
+def identities(objects: Any) -> tuple[int, ...]:
+    """Which objects a set holds, or weak references in it are to, in its order: guards that do not keep them alive."""
+    return tuple(id(o() if isinstance(o, weakref.ref) else o) for o in objects)
 
 
 def _range(f: Frame, real: Any, source: Source | None) -> Value:

@@ -270,6 +270,9 @@ def call_native_method(f: Frame, owner: Value, name: str, args: list[Value], kwa
 _STATE = {"manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_num_threads", "use_deterministic_algorithms", "set_printoptions", "set_default_device", "save", "load"}  # fmt: skip
 
 
+_DUALS = ("_enter_dual_level", "_exit_dual_level", "_make_dual", "_unpack_dual")
+
+
 def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     name = getattr(function, "__name__", "")
     if name in modes.SWITCHES:
@@ -279,6 +282,8 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         raise Unsupported("call", f"tocha.func.{name}")
     if name in _STATE or name.startswith("_set_"):
         raise Unsupported("library_state", f"tocha.{name}")
+    if name in _DUALS:
+        raise Unsupported("autograd", f"forward_ad: {name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):
         raise Unsupported("autograd", f"{_module_of(function)}.{name}")
     if args and isinstance(args[0], ArrayValue):
@@ -448,7 +453,21 @@ def hash_(f: Frame, value: Value) -> Value:
         return f.fold(hash, [value], {})
     if isinstance(value, ObjectValue) and isinstance(find_in_class(value.cls, "__hash__")[0], types.FunctionType):
         return value.special(f, "__hash__", [], {})
+    if isinstance(value, SymbolValue):
+        return Constant(hash(value.constant()))
+    if type(value) in (TupleValue, NamedTupleValue) and find_in_class(value.python_type(), "__hash__")[1] is tuple:
+        return Constant(hash(tuple(_Hashed(hash_(f, i.realize()).constant()) for i in value.unpack(f))))
     raise Unsupported("hash", f"hash() of {value.describe()}")
+
+
+class _Hashed:
+    """Stands for an item whose hash is known."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __hash__(self) -> int:
+        return self.number
 
 
 @known(builtins.id)

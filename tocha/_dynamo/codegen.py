@@ -15,6 +15,7 @@ from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.objects import ClassValue
 from tocha._dynamo.values.symbol import SymbolValue
+from tocha._dynamo.values.tensor import TensorValue
 from tocha.ir.symbolic import free_symbols as symbols_of
 
 if TYPE_CHECKING:
@@ -270,9 +271,10 @@ class Codegen:
 
 
 def is_outside(value: Value) -> bool:
-    """Does it exist already, though no source leads to it (a class that the code closes over)?"""
+    """Does it exist already, though no source leads to it (a class that the code closes over)? A tensor with attributes does when
+    the graph has run."""
 
-    return isinstance(value, ClassValue) or (
+    return isinstance(value, ClassValue | TensorValue) or (
         getattr(value, "real", None) is not None and not getattr(value, "new", False)
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import operator
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -230,6 +231,10 @@ def _number(kind: type) -> Any:
 
 
 def _bool(f: Frame, value: Value | None = None) -> Value:
+    if isinstance(value, TensorValue) and value.cls is None and value.known_truth() is None and f.out.env.allow_scalar_outputs and value.fact.numel() == 1:  # fmt: skip
+        if value.fact.dtype is not tocha.bool:
+            value = f.out.call(f, "call_function", operator.ne, [value, Constant(0)], {})
+        return value.call_method(f, "item", [], {})
     return Constant(value is not None and value.truth(f))
 
 

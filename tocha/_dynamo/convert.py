@@ -32,6 +32,7 @@ from tocha._subclasses.errors import (
     UnsupportedFakeTensorException,
     UnsupportedOperatorException,
 )
+from tocha.autograd import forward_ad
 from tocha.ir.shape_env import ConstraintViolationError
 from tocha.nn import _Module as Module
 
@@ -75,7 +76,8 @@ class Capture:
     def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
         if not is_user_code(code):
             return False
-        if _C._levels() or overrides.outer_modes():  # graphs know nothing of transforms' levels, nor of others' modes
+        if _C._levels() or overrides.outer_modes() or forward_ad._current_level >= 0:
+            # graphs know nothing of transforms' levels, of others' modes, nor of tangents
             return None
         with _LOCK:
             return self.convert(code, globals_, args, closure)
@@ -112,7 +114,7 @@ class Capture:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError, Forbidden)):
+            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError, Forbidden, InternalTorchDynamoError)):  # fmt: skip
                 raise
             raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"

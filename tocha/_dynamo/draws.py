@@ -48,15 +48,31 @@ class Seeded(ObjectValue):
         cg.fill_later(self)
 
 
+class Unseeded(ObjectValue):
+    """A `random.Random` that captured code makes of nothing. Nobody can tell what it draws, nor from which of them: one that
+    is made with the capture draws for all calls."""
+
+    def __init__(self) -> None:
+        super().__init__(random.Random, random.Random(), new=True)
+        self.at = Source("object", self.real, None, "random.Random()")
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.start_call(random.Random)
+        cg.end_call(0)
+        cg.fill_later(self)
+
+
 def generator_at(state: tuple) -> Any:
     made = random.Random(0)
     made.setstate(state)
     return made
 
 
-def made_of(args: list[Value]) -> Seeded | None:
-    """The generator that `random.Random(*args)` is; None where nobody knows what it will draw."""
+def made_of(args: list[Value]) -> Seeded | Unseeded | None:
+    """The generator that `random.Random(*args)` is; None where its seed is not known."""
     seed = args[0].realize() if len(args) == 1 else None
+    if not args or (seed is not None and seed.is_constant() and seed.constant() is None):
+        return Unseeded()
     if seed is None or not seed.is_constant() or not isinstance(seed.constant(), int | float | str | bytes):
         return None
     return Seeded(seed.constant())
@@ -74,10 +90,11 @@ def name_of(function: Any) -> str | None:
 def draw(f: Frame, name: str, owner: Value, args: list[Value]) -> Value:
     if isinstance(owner, Seeded) and all(a.is_constant() for a in args):
         return Constant(f.checked(getattr(owner.real, name), *(a.constant() for a in args)))
-    if not isinstance(owner, ObjectValue) or owner.cls is not random.Random or owner.new or owner.source is None:
+    at = owner.at if isinstance(owner, Unseeded) else owner.source
+    if not isinstance(owner, ObjectValue) or owner.cls is not random.Random or at is None or (owner.new and owner.source is at):  # fmt: skip
         raise Unsupported("random", f"{name} of a generator that is not random.Random from outside")
     if not all(a.is_constant() for a in args):
         raise Unsupported("random", f"{name} between bounds that are not constants")
     plain = tuple(a.constant() for a in args)
     f.checked(getattr(random.Random(0), name), *plain)  # its errors are the program's
-    return f.out.drawn_number(Draw(owner.source, name, plain), name in _INTS)
+    return f.out.drawn_number(Draw(at, name, plain), name in _INTS)

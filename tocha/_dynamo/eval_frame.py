@@ -70,13 +70,15 @@ def capture_for(backend: Any, fullgraph: bool, dynamic: bool | None, options: An
     keep = (options or {}).get("guard_filter_fn")
     rest = {k: v for k, v in (options or {}).items() if k != "guard_filter_fn"}
     found = lookup_backend(backend)
+    way = (id(found.__self__), found.__func__) if isinstance(found, types.MethodType) else id(found)  # type: ignore[attr-defined]
+    kept = (found, keep)
     if rest and (backend == "inductor" or not isinstance(backend, str)):
         found = functools.partial(found, options=rest)
-    key = (id(found), fullgraph, dynamic, id(keep), limit)
+    key = (way, repr(sorted(rest.items())), fullgraph, dynamic, id(keep), limit)
     if key not in _CAPTURES:
         _CAPTURES[key] = Capture(found, fullgraph, dynamic, guards.filtered(keep) if keep else None)
         _CAPTURES[key].limit = limit
-        _CAPTURES[key].kept = (found, keep)  # type: ignore[attr-defined]
+        _CAPTURES[key].kept = kept  # type: ignore[attr-defined]
     return _CAPTURES[key]
 
 

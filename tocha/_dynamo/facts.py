@@ -6,6 +6,7 @@ the facts of their results; what needs elements refuses.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 from tocha._dynamo import config
@@ -74,10 +75,12 @@ def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -
         raise Unsupported("facts", f"{_shown(target)}: {error}") from error
 
 
-def decided(question: Any) -> Any:
-    """The answer to something that Python asks of a symbolic number; it becomes a guard."""
+def decided(question: Any, env: ShapeEnv | None = None) -> Any:
+    """The answer to something that Python asks of a symbolic number; it becomes a guard. With `env` it is the program that asks: what
+    operators may take sizes from data to be (neither 0 nor 1) is no answer to it."""
     try:
-        return question()
+        with env.asked_by_program() if env is not None else nullcontext():
+            return question()
     except GuardOnDataDependentSymNode as error:
         raise Unsupported("data_dependent_branch", str(error)) from error
 

@@ -321,6 +321,7 @@ def contains(f: Frame, container: Value, item: Value) -> bool:
     if isinstance(container, DictValue):
         return container.has(f, item)
     if isinstance(container, SetValue):
+        container.guard_item(f, item)
         return item.hash_key(f) in container.entries
     if isinstance(container, DictView) and container.what == "keys":
         return item.hash_key(f) in container.owner.entries

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
-from tocha._dynamo import config, facts, modes, overrides
+from tocha._dynamo import config, facts, modes, overrides, own_errors
 from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
@@ -257,11 +257,6 @@ class Output:
             made.contents = Lazy(f, contents, source if source is not None else Source("cell", None, Source("object", cell, None, name)))  # fmt: skip
         return self.cells[id(cell)][1]
 
-    def guard_without(self, value: Any, name: str) -> None:
-        """The object's own dict has no such name."""
-        if value.source is not None:
-            self.guards.add(value.source.attribute("__dict__"), "without", name)
-
     def guard_alias(self, value: Value, source: Source) -> None:
         """The same object was reached on another way: guards see to it that it stays the same."""
         first = value.source
@@ -350,6 +345,7 @@ class Output:
                 facts.run(self.fake_mode, op, target, args, kwargs)
             except Exception as again:
                 error = again
+        own_errors.check(error, op, target, args, kwargs)
         error.__traceback__ = None  # frames that hold the error itself
         try:
             f.raise_real(error)

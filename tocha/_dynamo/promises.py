@@ -3,14 +3,17 @@ needed: of sizes that are known now what holds is guarded."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import tocha
 from tocha._dynamo.native_calls import LATE
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.symbol import SymbolValue
+from tocha._dynamo.values.tensor import TensorValue
 from tocha._symbolic import _assert_scalar, _check
 
 if TYPE_CHECKING:
@@ -55,6 +58,32 @@ def _all_elements(real: Callable) -> Callable[..., Value]:
         _check(cond.all().item(), message)
 
     return lambda f, *args, **kwargs: f.inline(f.wrap_known(checked), list(args), kwargs, None)
+
+
+def checked_in_graph(f: Frame, condition: TensorValue, text: str) -> None:
+    """A tensor of one element that is asserted: the graph refuses to go on where it is zero, with a RuntimeError."""
+    env, before = f.out.env, f.out.env.allow_scalar_outputs
+    env.allow_scalar_outputs = True  # nobody sees this number
+    try:
+        if condition.fact.dtype is not tocha.bool:
+            condition = f.out.call(f, "call_function", operator.ne, [condition, Constant(0)], {})  # type: ignore[assignment]
+        number = f.out.call(f, "call_method", "item", [condition], {})
+    finally:
+        env.allow_scalar_outputs = before
+    f.out.call(f, "call_function", _assert_scalar, [number, Constant(text), Constant("RuntimeError")], {})
+
+
+def is_asserted(f: Frame, condition: Value, at: int) -> bool:
+    """`assert tensor`, with a constant for its message or none: the graph checks it. `at` is the instruction behind the jump."""
+    if not isinstance(condition, TensorValue) or f.instructions[at].name != "LOAD_ASSERTION_ERROR":
+        return False
+    after = [i for i in f.instructions[at + 1 : at + 6] if i.name not in ("PRECALL", "CALL", "CACHE")]
+    said = after[0].name == "LOAD_CONST" and isinstance(after[0].arg, str)
+    text = after.pop(0).arg if said else "assertion error"
+    if after[0].name != "RAISE_VARARGS" or condition.cls is not None or condition.fact.numel() != 1:
+        return False
+    checked_in_graph(f, condition, text)
+    return True
 
 
 LATE.update(((HOME, name), _promise(kind)) for name, kind in KINDS.items())

@@ -7,7 +7,7 @@ placeholders for the gradients of its results. The functional pass removes write
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -601,13 +601,24 @@ def begins_at(t: Any, node: Any) -> bool:
     return node is t.grad_fn if t.grad_fn is not None else getattr(node, "variable", None) is t
 
 
+@contextlib.contextmanager
+def without_nan_checks() -> Iterator[None]:
+    """Facts have no elements that anomaly mode could look at."""
+    enabled, check = _C._get_anomaly()
+    _C._set_anomaly(enabled, False)
+    try:
+        yield
+    finally:
+        _C._set_anomaly(enabled, check)
+
+
 def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]:
     """The gradient of each input, None for those that have none."""
     wanted: list[Any] = []
     for leaf in t.leaves:
         if isinstance(leaf, Tensor) and leaf.requires_grad and not any(leaf is w for w in wanted):
             wanted.append(leaf)
-    with t.active():
+    with t.active(), without_nan_checks():
         found = autograd.grad(roots, wanted, grad_outputs=tangents, allow_unused=True, retain_graph=True)
     left = list(zip(wanted, found, strict=True))
     grads: list[Any] = []

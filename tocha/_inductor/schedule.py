@@ -16,6 +16,7 @@ from tocha._inductor.products import attach_epilogues
 from tocha._inductor.rewrites import rewritten
 from tocha._inductor.side_by_side import side_by_side
 from tocha._inductor.sooner import sooner
+from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -32,7 +33,19 @@ from tocha.ir.kernels import (
     refine,
 )
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Load, Loop, Program, Step, in_memory_order, index_of
+from tocha.ir.loops import (
+    Bindings,
+    Buffer,
+    Call,
+    Geometry,
+    Load,
+    Loop,
+    Position,
+    Program,
+    Step,
+    in_memory_order,
+    index_of,
+)
 from tocha.ir.node import INDEX, topological
 from tocha.ir.symbolic import product
 
@@ -99,7 +112,7 @@ class Scheduler:
     def run(self) -> list[Item]:
         steps = inline(self.program) if config.runs("inline") else self.program.steps
         steps = rewritten(steps, self.known) if config.runs("rewrite") else steps
-        for step in cut_long_folds(steps, self.known) if config.runs("cut") else steps:
+        for step in cut_long_folds(steps, self.known, self.bindings.bound) if config.runs("cut") else steps:
             if isinstance(step, Call):
                 self.append(step)
             else:
@@ -328,11 +341,13 @@ class Scheduler:
                 item.inner = set(item.results()) - outside
 
 
-def cut_long_folds(steps: list[Step], known: Assumptions) -> list[Step]:
+def cut_long_folds(steps: list[Step], known: Assumptions, from_data: set[s.Atom]) -> list[Step]:
     """Folds of much into little become two: partial states, then their merge."""
     out: list[Step] = []
     for step in steps:
-        parts = cut(step, known) if isinstance(step, Loop) and step.fold is not None else None
+        parts = None
+        if isinstance(step, Loop) and step.fold is not None:
+            parts = cut_of_unknown(step, known, from_data) or cut(step, known)
         out += parts if parts is not None else [step]
     return out
 
@@ -358,6 +373,68 @@ def cut(loop: Loop, known: Assumptions) -> list[Step] | None:
     return two_folds(loop, chunks, known)
 
 
+def cut_of_unknown(loop: Loop, known: Assumptions, from_data: set[s.Atom]) -> list[Step] | None:
+    """A fold of one dim whose size comes from data: as many elements for each of some chunks, then what is left, then all of them."""
+    fold, outer = loop.fold, loop.outer
+    assert fold is not None
+    if loop.folded != 1 or len(fold.states) != 1 or loop.indirect or loop.count is not None or folds_lanes(loop):
+        return None
+    n = loop.sizes[-1]
+    if not s.free_symbols(n) & from_data or not all(isinstance(d, int) for d in outer) or product(outer) >= FEW_TASKS:
+        return None
+    if any(node.op is INDEX for node in topological(fold.combine)):
+        return None
+    chunks = FEW_TASKS * 4
+    inner = s.floordiv(n, chunks)
+    whole = replace(
+        loop, sizes=(*outer, s.mul(inner, chunks)), fold=replace(fold, finish=(scalar.Param(0, fold.states[0]),))
+    )
+    whole.results = [state_of(loop, "whole", whole)]
+    rest = remainder(loop, s.mul(inner, chunks), known)
+    return [*two_folds(whole, chunks, known, inner), rest, merged(loop, whole.results[0], rest.results[0])]
+
+
+def state_of(loop: Loop, name: str, producer: Loop) -> Buffer:
+    """Memory for the state of each of a loop's results."""
+    assert loop.fold is not None
+    strides = tuple(contiguous_strides(loop.outer))
+    return Buffer(f"{loop.name}_{name}_{next(_made)}", loop.outer, strides, loop.fold.states[0], producer)
+
+
+def remainder(loop: Loop, start: Any, known: Assumptions) -> Loop:
+    """The fold of what lies behind `start`, unfinished."""
+    assert loop.fold is not None
+    e = s.symbol("j")
+    known.constrain(s.atom_of(e), 0, float("inf"))  # type: ignore[arg-type]
+    old = s.atom_of(loop.variables[-1])
+    at = {old: s.add(start, e)} if old is not None else {}
+    partial = replace(loop.fold, finish=(scalar.Param(0, loop.fold.states[0]),))
+    made = replace(
+        loop, name=f"{loop.name}_rest", sizes=(*loop.outer, s.add(loop.sizes[-1], s.scale(start, -1))), variables=(*loop.variables[:-1], e),
+        reads=tuple(substituted_read(r, at, known) for r in loop.reads), fold=partial, results=[],
+    )  # fmt: skip
+    made.results = [state_of(loop, "rest", made)]
+    return made
+
+
+def merged(loop: Loop, *states: Buffer) -> Loop:
+    """The results of a fold, of two states for each."""
+    fold = loop.fold
+    assert fold is not None
+    at = loop.variables[:-1]
+    loads = [Load(b, s.total([s.mul(v, d) for v, d in zip(at, b.strides, strict=True)])) for b in states]
+    (dtype,) = fold.states
+    (both,) = scalar.substitute(fold.merge, {scalar.Param(i, dtype): scalar.Input(i, dtype) for i in range(2)})
+    count = scalar.Input(2, dt.int64)
+    made = replace(
+        loop, sizes=loop.outer, variables=at, reads=(*loads, Position(loop.sizes[-1])), fold=None, folded=0,
+        formulas=scalar.substitute(fold.finish, {scalar.Param(0, dtype): both, scalar.Param(1, dt.int64): count}),
+    )  # fmt: skip
+    for b in made.results:
+        b.producer = made
+    return made
+
+
 def divisor_near(n: int, wanted: int) -> int:
     """A divisor of n that is at least `wanted` if there is one below 4096, else the greatest below."""
     divisors = [d for d in range(1, min(n, 4096) + 1) if n % d == 0]
@@ -367,15 +444,15 @@ def divisor_near(n: int, wanted: int) -> int:
 _made = iter(range(1 << 60))
 
 
-def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
+def two_folds(loop: Loop, chunks: int, known: Assumptions, inner: Any = None) -> list[Step]:
     fold = loop.fold
     assert fold is not None
     outer = len(loop.sizes) - loop.folded
-    first = loop.sizes[outer]
-    inner = first // chunks
+    if inner is None:
+        inner = loop.sizes[outer] // chunks
     c, e = loop_variable("k", chunks, known), loop_variable("j", inner, known)
     old = s.atom_of(loop.variables[outer]) if isinstance(loop.variables[outer], s.Expr) else None
-    at = {old: s.add(s.scale(c, inner), e)} if old is not None else {}
+    at = {old: s.add(s.mul(c, inner), e)} if old is not None else {}
     reads = tuple(substituted_read(r, at, known) for r in loop.reads)
     indirect = loop.indirect
     # The states of a chunk are one element each; chunks come first, so that lanes stay neighbours.
@@ -410,11 +487,11 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     return [head, tail]
 
 
-def loop_variable(name: str, size: int, known: Assumptions) -> Any:
+def loop_variable(name: str, size: Any, known: Assumptions) -> Any:
     if size == 1:
         return 0
     made = s.symbol(name)
-    known.constrain(s.atom_of(made), 0, size - 1)  # type: ignore[arg-type]
+    known.constrain(s.atom_of(made), 0, size - 1 if isinstance(size, int) else float("inf"))  # type: ignore[arg-type]
     return made
 
 

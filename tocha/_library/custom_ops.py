@@ -156,7 +156,7 @@ class CustomOpDef:
                     chosen = self._init_fn if _key in self._disabled else self._kernels[_key]
                     return chosen(*args, **kwargs)
 
-                self._known.kernels[key] = run
+                self._known.kernels[key] = _C._capture.Wrapper(run, None)  # what an operator does is not captured
             return f
 
         return decorate if fn is None else decorate(fn)

@@ -16,6 +16,7 @@ from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.history import unrecorded
 from tocha._subclasses.indexing import getitem, setitem
 from tocha._subclasses.reader import active_mode, handle_named
+from tocha.ir.sym_types import Symbolic, SymBool, SymFloat, SymInt
 from tocha.operators.facts import Facts
 
 Tensor = _C.Tensor
@@ -234,6 +235,8 @@ def tensor(data: Any, **kwargs: Any) -> Any:
         if kwargs.get("dtype") is not None or kwargs.get("device") is not None:
             made = made.to(dtype=kwargs.get("dtype"), device=kwargs.get("device"))
         return made.requires_grad_(bool(kwargs.get("requires_grad", False)))
+    if has_symbols(data):
+        return of_symbols(data, kwargs)
     device = kwargs.pop("device", None)
     where = normalised(_C.device(device) if device is not None else _C.get_default_device())
     data = materialised(data)
@@ -247,6 +250,43 @@ def tensor(data: Any, **kwargs: Any) -> Any:
     moved = new(made.fake_mode, made._facts)
     moved.constant, moved.lifted_from = made.constant, real
     return shown_fresh(moved).requires_grad_(real.requires_grad)
+
+
+def has_symbols(data: Any) -> bool:
+    """Are there numbers among the items that are not known, or may change?"""
+    if isinstance(data, list | tuple):
+        return any(has_symbols(x) for x in data)
+    return isinstance(data, Symbolic) or (isinstance(data, FakeTensor) and data.constant is None)
+
+
+def of_symbols(data: Any, kwargs: dict[str, Any]) -> Any:
+    """A tensor of numbers that are known when the program runs: one of no dims for each, stacked."""
+    kinds = {kind_of(x) for x in numbers_in(data)}
+    found = next(k for k in (complex, float, int, bool) if k in kinds)
+    usual = {complex: _C.complex64, float: _C.get_default_dtype(), int: _C.int64, bool: _C.bool}[found]
+    where = {"dtype": kwargs.get("dtype") or usual, "device": kwargs.get("device")}
+    return stacked(data, where).requires_grad_(bool(kwargs.get("requires_grad", False)))
+
+
+def numbers_in(data: Any) -> list[Any]:
+    return [n for x in data for n in numbers_in(x)] if isinstance(data, list | tuple) else [data]
+
+
+def kind_of(number: Any) -> type:
+    if isinstance(number, Tensor):
+        return complex if number.is_complex() else float if number.is_floating_point() else bool if number.dtype is _C.bool else int  # fmt: skip
+    kinds = {SymInt: int, SymFloat: float, SymBool: bool}
+    return kinds.get(type(number), type(number))
+
+
+def stacked(data: Any, where: dict[str, Any]) -> Any:
+    if isinstance(data, list | tuple):
+        return _C.stack([stacked(x, where) for x in data]) if data else tensor(data, **where)
+    if isinstance(data, Tensor):
+        if data.numel() != 1:
+            raise ValueError("only one element tensors can be converted to Python scalars")
+        return data.detach().reshape(()).to(**where)
+    return _C.scalar_tensor(data, **where)
 
 
 def materialised(data: Any) -> Any:

@@ -232,6 +232,8 @@ class _Writer:
             return f"float('{value}')"
         if isinstance(value, tocha.device) and "device" in self.shadowed:
             return f"{spoken()}.{value!r}"
+        if type(value).__module__ == "numpy" and hasattr(value, "item"):  # a scalar
+            return f"{self.name_of(type(value))}({value.item()!r})"
         return repr(value)
 
     def arguments(self, args: Iterable, kwargs: dict[str, Argument]) -> str:

@@ -143,6 +143,7 @@ class ShapeEnv:
         self._by_value: dict[int, Expr] = {}
         self._suppressed = 0
         self.trying = False  # an answer is tried out: no other question is answered that way meanwhile
+        self.program_asks = False
         self.taken: list[Any] | None = None  # answers that rest on sizes being neither 0 nor 1, for who collects them
         self._counts: dict[str, int] = {}
 
@@ -330,7 +331,7 @@ class ShapeEnv:
         r = self.simplify(r)
         answer = self.hint(r)
         if answer is None:
-            promised = self._size_oblivious(r)
+            promised = self._size_oblivious(r) if not self.program_asks else None
             if promised is not None:
                 if self.taken is not None and not self.trying:
                     self.taken.append(r if promised else s.negate(r))
@@ -342,6 +343,15 @@ class ShapeEnv:
         return bool(answer)
 
     evaluate_expr = decide
+
+    @contextlib.contextmanager
+    def asked_by_program(self) -> Iterator[None]:
+        """Questions meanwhile decide what the program does: nothing is taken for granted of numbers that come from data."""
+        before, self.program_asks = self.program_asks, True
+        try:
+            yield
+        finally:
+            self.program_asks = before
 
     def _size_oblivious(self, r: Any) -> bool | None:
         """For sizes without a hint, those that come from data: they are taken not to be 0 or 1 where nothing else decides."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from tocha._dynamo.bytecode import VERSION
 from tocha._dynamo.opcodes.registry import opcode
+from tocha._dynamo.promises import is_asserted
 from tocha._dynamo.values.base import Observed, Value
 from tocha._dynamo.values.constant import Constant
 
@@ -21,7 +22,7 @@ def jump(f: Any, i: Any) -> None:
 
 @opcode("POP_JUMP_IF_TRUE", "POP_JUMP_FORWARD_IF_TRUE", "POP_JUMP_BACKWARD_IF_TRUE")
 def pop_jump_if_true(f: Any, i: Any) -> None:
-    if f.top().truth(f):
+    if is_asserted(f, f.top(), f.ip) or f.top().truth(f):
         f.jump(i.target)
     f.stack.pop()
 

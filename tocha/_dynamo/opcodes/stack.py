@@ -8,6 +8,7 @@ from typing import Any
 from tocha._dynamo import operators
 from tocha._dynamo.bytecode import VERSION
 from tocha._dynamo.opcodes.registry import opcode
+from tocha._dynamo.promises import is_asserted
 from tocha._dynamo.values.base import NULL
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import SliceValue
@@ -81,7 +82,8 @@ def unary_not(f: Any, i: Any) -> None:
 
 @opcode("TO_BOOL", since=(3, 13))
 def to_bool(f: Any, i: Any) -> None:
-    f.push(Constant(f.pop().truth(f)))
+    value = f.pop()
+    f.push(Constant(is_asserted(f, value, f.ip + 1) or value.truth(f)))
 
 
 @opcode("COMPARE_OP")
@@ -90,7 +92,7 @@ def compare_op(f: Any, i: Any) -> None:
     which = i.arg if VERSION < (3, 12) else i.arg >> 4 if VERSION < (3, 13) else i.arg >> 5
     result = operators.compare(f, dis.cmp_op[which], a, b)
     if VERSION >= (3, 13) and i.arg & 16:  # asks for a bool
-        result = Constant(result.truth(f))
+        result = Constant(is_asserted(f, result, f.ip + 1) or result.truth(f))
     f.push(result)
 
 

@@ -117,6 +117,8 @@ class FunctionValue(Callable_):
             return Bound(f, self)
         if name == "__defaults__" and self.real is None:
             return TupleValue(list(self.defaults)) if self.defaults else Constant(None)
+        if name == "__kwdefaults__" and self.real is None:
+            return f.new_dict(list(self.kwdefaults.items())) if self.kwdefaults else Constant(None)
         if name == "__closure__":
             return TupleValue(list(self.cells)) if self.cells else Constant(None)
         if self.real is not None and hasattr(self.real, name):
@@ -132,6 +134,8 @@ class FunctionValue(Callable_):
             return Constant(first if has else None)
         if name == "__dict__":
             return FunctionDict(self)
+        if self.real is not None and self.source is not None:
+            f.out.guards.add(self.source.attribute("__dict__"), "without", name)
         f.raise_(AttributeError, f"'function' object has no attribute '{name}'")
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:

@@ -329,6 +329,13 @@ class SetValue(Container):
             made.setdefault(i.realize().hash_key(f), i)
         return SetValue(made, cls)
 
+    def guard_item(self, f: Frame, item: Value) -> None:
+        """Whether an object from outside is in a set from outside: it is the same object the next time."""
+        item = getattr(item.realize(), "referent", item).realize()  # of a weak reference
+        real = getattr(item, "real", None)
+        if self.source is not None and item.source is not None and real is not None and not item.is_constant():
+            f.out.guards.add(item.source.call(id), "constant", id(real))
+
     def python_type(self) -> type:
         return self.cls
 

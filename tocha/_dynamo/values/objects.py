@@ -65,6 +65,17 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     owner.refuse("attribute", f"descriptor {type(found).__name__}")
 
 
+def instance_dict(real: Any) -> Any:
+    """An object's own dict, past a `__getattribute__` that its class has in Python (a `threading.local` has a native one); None where it
+    has none. Guards and generated code call it, too."""
+    reads = (c.__dict__["__getattribute__"] for c in type(real).__mro__ if "__getattribute__" in c.__dict__)
+    read = next(r for r in reads if not isinstance(r, types.FunctionType))
+    try:
+        return read(real, "__dict__")
+    except AttributeError:
+        return None
+
+
 class ObjectKey:
     """An object with __hash__ and __eq__ of its own, as a key of tracked dicts."""
 
@@ -108,10 +119,31 @@ class ObjectValue(Value):
             return found.realize() if found is not None else None
         if self.new:
             return None
-        state = getattr(self.real, "__dict__", None)
+        state = instance_dict(self.real)
         if state is not None and name in state:
-            return f.wrap(state[name], self.source.attribute(name) if self.source else None)
+            return f.wrap(state[name], self.place(name) if self.source else None)
         return None
+
+    @property
+    def custom_reads(self) -> bool:
+        """Does its class decide what reading an attribute is?"""
+        return isinstance(find_in_class(self.cls, "__getattribute__")[0], types.FunctionType)
+
+    def dict_place(self) -> Source:
+        """Where its own dict is found."""
+        assert self.source is not None
+        return self.source.call(instance_dict) if self.custom_reads else self.source.attribute("__dict__")
+
+    def place(self, name: str) -> Source:
+        """Where an attribute of its own dict is found: by its name, unless the class has another answer to that."""
+        assert self.source is not None
+        return self.dict_place().dict_item(name) if self.custom_reads or self.is_hidden(name) else self.source.attribute(name)  # fmt: skip
+
+    def is_hidden(self, name: str) -> bool:
+        """Does the class answer for that name, whatever the object's own dict holds?"""
+        found = find_in_class(self.cls, name)[0]
+        native = isinstance(found, types.MemberDescriptorType | types.GetSetDescriptorType)
+        return found is not MISSING and not native and is_data_descriptor(found)
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name == "__class__":
@@ -143,8 +175,8 @@ class ObjectValue(Value):
         own = self.own(f, name)
         if own is not None:
             return own
-        if self.source is not None and not self.new and name not in self.written and hasattr(self.real, "__dict__"):
-            f.out.guard_without(self, name)
+        if self.source is not None and not self.new and name not in self.written and instance_dict(self.real) is not None:  # fmt: skip
+            f.out.guards.add(self.dict_place(), "without", name)
         for c in self.cls.__mro__ if f.out.class_writes else ():
             new = f.out.class_writes.get((id(c), name))
             if new is not None:
@@ -157,8 +189,18 @@ class ObjectValue(Value):
         if name in self.written or self.new:
             found = self.written.get(name)
             return found.realize() if found is not None else None
-        value = getattr(self.real, name, MISSING)
-        return None if value is MISSING else f.wrap(value, self.source.attribute(name) if self.source else None)
+        slot = find_in_class(self.cls, name)[0]
+        if not isinstance(slot, types.MemberDescriptorType):
+            return None
+        get = slot.__get__
+        try:
+            value = get(self.real)
+        except AttributeError:
+            return None
+        source = self.source
+        if source is not None:
+            source = source.call(get) if self.custom_reads else source.attribute(name)
+        return f.wrap(value, source)
 
     def state(self, f: Frame) -> Value:
         return InstanceDict(self)
@@ -256,26 +298,45 @@ class ObjectValue(Value):
         cg.end_call(1 + len(self.new_args))
         cg.fill_later(self)
 
+    def is_set(self, name: str) -> bool:
+        """Does the real object itself have it, in its dict or in a slot?"""
+        slot = find_in_class(self.cls, name)[0]
+        if isinstance(slot, types.MemberDescriptorType):
+            try:
+                slot.__get__(self.real)
+            except AttributeError:
+                return False
+            return True
+        return name in (instance_dict(self.real) or ())
+
     def apply(self, cg: Codegen) -> None:
         for name, value in self.written.items():
             if value is None:
-                if not self.new and hasattr(self.real, name):
-                    cg.start_call(object.__delattr__)
+                if not self.new and self.is_set(name):
+                    cg.start_call(_delete_own if self.is_hidden(name) else object.__delattr__)
                     cg.load(self)
                     cg.load_constant(name)
                     cg.end_call(2, keep=False)
                 continue
-            plain = find_in_class(self.cls, "__setattr__")[0] is object.__setattr__
-            if plain:
+            hidden = self.is_hidden(name)
+            if not hidden and find_in_class(self.cls, "__setattr__")[0] is object.__setattr__:
                 cg.load(value)
                 cg.load(self)
                 cg.store_attribute(name)
                 continue
-            cg.start_call(object.__setattr__)
+            cg.start_call(_write_own if hidden else object.__setattr__)
             cg.load(self)
             cg.load_constant(name)
             cg.load(value)
             cg.end_call(3, keep=False)
+
+
+def _write_own(real: Any, name: str, value: Any) -> None:
+    instance_dict(real)[name] = value
+
+
+def _delete_own(real: Any, name: str) -> None:
+    del instance_dict(real)[name]
 
 
 class InstanceDict(Value):
@@ -297,9 +358,9 @@ class InstanceDict(Value):
 
     def names(self, f: Frame) -> list[str]:
         o = self.owner
-        real = [] if o.new else list(o.real.__dict__)
+        real = [] if o.new else list(instance_dict(o.real))
         if o.source is not None and not o.new:
-            f.out.guards.add(o.source.attribute("__dict__"), "keys", tuple(o.real.__dict__))
+            f.out.guards.add(o.dict_place(), "keys", tuple(real))
         return [n for n in real if o.written.get(n, o) is not None] + [n for n, v in o.written.items() if v is not None and n not in real]  # fmt: skip
 
     def length(self, f: Frame) -> int:
@@ -320,7 +381,7 @@ class InstanceDict(Value):
 
     def miss(self, f: Frame, name: str) -> None:
         if self.owner.source is not None and not self.owner.new and name not in self.owner.written:
-            f.out.guard_without(self.owner, name)
+            f.out.guards.add(self.owner.dict_place(), "without", name)
 
     def set_item(self, f: Frame, key: Value, value: Value) -> None:
         f.out.effects.add(self.owner)
@@ -504,11 +565,21 @@ class ModuleValue(Value):
         return self.value
 
     def get_attribute(self, f: Frame, name: str) -> Value:
+        written = f.out.global_writes.get((id(vars(self.value)), name))
+        if written is not None:
+            return written
         try:
             found = getattr(self.value, name)
         except AttributeError as e:
             f.raise_(AttributeError, *e.args)
         return f.wrap(found, self.source.attribute(name) if self.source else None)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if type(self.value) is not types.ModuleType:
+            super().set_attribute(f, name, value)
+        scope = vars(self.value)
+        f.out.scopes[id(scope)] = scope
+        f.out.global_writes[id(scope), name] = value
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_constant(self.value)

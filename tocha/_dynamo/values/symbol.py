@@ -34,7 +34,7 @@ class SymbolValue(Value):
 
     def constant(self) -> Any:
         kind = self.python_type()
-        return facts.decided(lambda: kind(self.fact))
+        return facts.decided(lambda: kind(self.fact), self.fact.env)
 
     def is_constant(self) -> bool:
         return False
@@ -46,7 +46,7 @@ class SymbolValue(Value):
         return self.fact
 
     def truth(self, f: Frame) -> bool:
-        return facts.decided(lambda: bool(self.fact))
+        return facts.decided(lambda: bool(self.fact), self.fact.env)
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name == "real" or (name == "numerator" and isinstance(self.fact, SymInt)):

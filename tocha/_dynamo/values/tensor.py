@@ -62,8 +62,21 @@ class TensorValue(Value):
     def example(self) -> Any:
         return self.fact
 
+    def known_truth(self) -> bool | None:
+        """Of a tensor made of a number in captured code, and not written to since; None of others."""
+        known = self.fact.constant
+        return None if known is None or self.cls is not None or known.numel() != 1 else bool(known)
+
     def truth(self, f: Frame) -> bool:
+        known = self.known_truth()
+        if known is not None:
+            return known
         self.refuse("data_dependent_branch", "the truth")
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls is not None and find_in_class(self.cls, "__call__")[0] is not MISSING:
+            return super().call(f, args, kwargs)
+        f.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
 
     def length(self, f: Frame) -> int:
         if not self.fact.ndim:

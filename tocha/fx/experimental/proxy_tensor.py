@@ -114,6 +114,7 @@ class PythonKeyTracer(Tracer):
         self.slots = Slots()
         self.numbers = SymbolicNodes(self)
         self.fake_mode: Any = None  # in which real values are described
+        self.default_dtype = _C.get_default_dtype()
 
     def _patch(self, patcher: Any, fn_globals: dict[str, Any]) -> None:
         """Nothing: see the class."""
@@ -410,6 +411,8 @@ def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args
         node.stack_trace = "".join(tracer._user_stack())
     proxy: Any = Proxy(node, tracer)
     out = func(*args, **kwargs)
+    if not given and _C.get_default_dtype() is not tracer.default_dtype:
+        say_dtype(node, func, out)
     writes = name[-1] == "_" and name[0] != "_"
     constant = True if was_constant and is_small(out) else None
     if writes and isinstance(args[0], list | tuple):
@@ -420,6 +423,13 @@ def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args
         out, proxy, tracer=tracer
     )
     return out
+
+
+def say_dtype(node: Node, func: Any, out: Any) -> None:
+    """The program made another dtype the default for a while: what is made meanwhile has it, whenever the graph runs."""
+    takes = any(a.name == "dtype" for a in func._schema.arguments)
+    if takes and isinstance(out, Tensor) and node.kwargs.get("dtype") is None:
+        node.kwargs = {**node.kwargs, "dtype": out.dtype}
 
 
 def is_small(out: Any) -> bool:

@@ -13,7 +13,8 @@ from tocha._logging import events
 
 @pytest.fixture
 def choices(tmp_path, monkeypatch):
-    """What was chosen, in an empty cache."""
+    """What was chosen, in an empty cache and with nothing compiled yet."""
+    tocha.compiler.reset()
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     seen = []
     with events.listening(lambda e: seen.append(e) if isinstance(e, events.LayoutChosen) else None):

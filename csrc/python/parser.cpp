@@ -24,7 +24,6 @@ struct Match {
   PyObject* slots[kMaxArguments];
   Ref packed;  // loose ints gathered into a tuple
   std::vector<PyObject*> overridden;
-  bool stand_ins = false;  // look-alikes may stand for numbers and sizes too: asked only of a call that fits nothing
 };
 
 // What records a program stands for the numbers in it: sizes of a tensor that is traced.
@@ -251,6 +250,8 @@ PyObject* find_keyword(Param& p, PyObject* const* values, PyObject* kwnames, int
   return nullptr;
 }
 
+// With kStandIns look-alikes may stand for numbers and sizes, too.
+template <bool kStandIns>
 bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
            Match& m) {
   m.overridden.clear();
@@ -266,8 +267,8 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
     PyObject* given = nullptr;
     if (next < nargs && !p.keyword_only) {
       bool is_list = p.type == ArgType::Ints || p.type == ArgType::OptInts;
-      bool loose = accepts_int(args[next]) || (m.stand_ins && nargs - next > 1 && stands_in(args[next]));
-      if (s.varargs && is_list && loose && !(p.size == 1 && nargs - next == 1)) {
+      auto loose = [&](PyObject* o) { return accepts_int(o) || (kStandIns && nargs - next > 1 && stands_in(o)); };
+      if (s.varargs && is_list && loose(args[next]) && !(p.size == 1 && nargs - next == 1)) {
         m.packed = own(PyTuple_New(nargs - next));
         for (Py_ssize_t k = 0; next < nargs; ++k, ++next) PyTuple_SET_ITEM(m.packed.get(), k, Py_NewRef(args[next]));
         given = m.packed.get();
@@ -279,7 +280,7 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
     }
     if (!given) {
       if (!p.optional) return false;
-    } else if (!accepts(p, given, m.overridden) && !(m.stand_ins && accepts_stand_in(given, m.overridden))) {
+    } else if (!accepts(p, given, m.overridden) && !(kStandIns && accepts_stand_in(given, m.overridden))) {
       return false;
     }
     m.slots[i] = given;
@@ -463,12 +464,23 @@ PyObject* override_reflected(Function& f, const std::vector<PyObject*>& overridd
   return call_override(kept_object(f.reflected_callable, f.reflected), overridden, swapped.get(), nullptr);
 }
 
+// A call that fits no overload, unless look-alikes stand for numbers in it: what they make of it, or null.
+PyObject* stood_in(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  Match m;
+  for (int i = 0; i < f.count; ++i) {
+    if (!match<true>(f.signatures[i], f, self, args, nargs, kwnames, m)) continue;
+    std::vector<PyObject*> who = overriders(m.overridden);
+    if (!who.empty()) return override_call(f, who, self, args, nargs, kwnames);
+  }
+  return nullptr;
+}
+
 PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
                          bool binary) {
   Match m;
   for (int i = 0; i < f.count; ++i) {
     Signature& s = f.signatures[i];
-    if (!match(s, f, self, args, nargs, kwnames, m)) continue;
+    if (!match<false>(s, f, self, args, nargs, kwnames, m)) continue;
     if (!m.overridden.empty() || function_modes) [[unlikely]] {
       std::vector<PyObject*> who = overriders(m.overridden);
       if (!who.empty() || modes_ask()) {
@@ -483,12 +495,7 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
   }
   if (PyErr_Occurred()) throw PythonError();
   if (binary) return Py_NewRef(Py_NotImplemented);
-  m.stand_ins = true;
-  for (int i = 0; i < f.count; ++i) {
-    if (!match(f.signatures[i], f, self, args, nargs, kwnames, m)) continue;
-    std::vector<PyObject*> who = overriders(m.overridden);
-    if (!who.empty()) return override_call(f, who, self, args, nargs, kwnames);
-  }
+  if (PyObject* answer = stood_in(f, self, args, nargs, kwnames)) return answer;
   refuse(f, args, nargs, kwnames);
 }
 

@@ -299,20 +299,17 @@ def test_registry(caplog, monkeypatch):
 
     assert attention.list_flash_attention_impls() == ["FA3", "FA4"]
     attention.register_flash_attention_impl("mine", register_fn=Handle)
-    try:
-        attention.activate_flash_attention_impl("mine")
-        assert attention.current_flash_attention_impl() == "mine"
-        attention.activate_flash_attention_impl("mine")
-        assert calls == ["removed"]
-        with pytest.raises(ValueError, match="Unknown"):
-            attention.activate_flash_attention_impl("none")
-        with pytest.raises(ModuleNotFoundError, match="flash_attn_interface"):
-            attention.activate_flash_attention_impl("FA3")
-        assert attention.current_flash_attention_impl() is None and calls == ["removed"] * 2
-        attention.restore_flash_attention_impl()
-        assert "no custom impl was activated" in caplog.text
-    finally:
-        del attention._registry._known["mine"]
+    attention.activate_flash_attention_impl("mine")
+    assert attention.current_flash_attention_impl() == "mine"
+    attention.activate_flash_attention_impl("mine")
+    assert calls == ["removed"]
+    with pytest.raises(ValueError, match="Unknown"):
+        attention.activate_flash_attention_impl("none")
+    with pytest.raises(ModuleNotFoundError, match="flash_attn_interface"):
+        attention.activate_flash_attention_impl("FA3")
+    assert attention.current_flash_attention_impl() is None and calls == ["removed"] * 2
+    attention.restore_flash_attention_impl()
+    assert "no custom impl was activated" in caplog.text
 
 
 def test_import_stays_lazy():

@@ -21,23 +21,27 @@ _ACCIDENTS = (NameError, AttributeError, TypeError, LookupError, ValueError, Ass
 
 def check(error: Exception, op: str, target: Any, args: tuple, kwargs: dict) -> None:
     """Raises an internal error where the operator would have taken these arguments."""
-    if isinstance(error, NameError) and is_of_library(target):
-        raise defect(error, target) from error
     if not isinstance(error, _ACCIDENTS) or not is_of_library(target):
         return
-    if not can_be_run(args, kwargs):
-        return
-    try:
-        run(op, target, args, kwargs)
-    except Exception:
-        return
-    raise defect(error, target) from error
+    if isinstance(error, NameError) or takes(op, target, args, kwargs):
+        raise defect(error, target) from error
 
 
 def is_of_library(target: Any) -> bool:
     """A method, or a function that is not the program's."""
     name = ours(getattr(target, "__module__", None) or type(target).__module__)
     return isinstance(target, str) or name.partition(".")[0] in ("tocha", "_operator", "builtins")
+
+
+def takes(op: str, target: Any, args: tuple, kwargs: dict) -> bool:
+    """Whether the operator runs on real tensors like these."""
+    if not can_be_run(args, kwargs):
+        return False
+    try:
+        run(op, target, args, kwargs)
+    except Exception:
+        return False
+    return True
 
 
 def can_be_run(args: tuple, kwargs: dict) -> bool:

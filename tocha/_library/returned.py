@@ -52,14 +52,14 @@ def check_returned(s: FunctionSchema, way: Tag, result: Any, args: tuple, kwargs
     wanted = written(s, way, args, kwargs)
     several = isinstance(wanted, tuple)
     got, wanted = (result, wanted) if several else ((result,), (wanted,))
-    if isinstance(got, list | tuple) and len(got) == len(wanted) and all(map(lambda a, b: a is b, got, wanted)):
+    if (
+        isinstance(got, list | tuple)
+        and len(got) == len(wanted)
+        and all(a is b for a, b in zip(got, wanted, strict=True))
+    ):
         return
     space, _, name = s.name.partition("::")
     what = "first argument" if way is Tag.inplace else "mutable keyword-only arguments"
     raise RuntimeError(
-        f"{name} (with implementation in {space}): An operator tagged with {way_text(way)} must return its {what}."
+        f"{name} (with implementation in {space}): An operator tagged with torch.Tag.{way.name} must return its {what}."
     )
-
-
-def way_text(way: Tag) -> str:
-    return f"torch.Tag.{way.name}"

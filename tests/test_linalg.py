@@ -457,6 +457,7 @@ def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n
         assert np.abs(a.astype("float64") @ vectors - vectors * values).max() < scale
         assert np.abs(vectors.T @ vectors - np.eye(n)).max() < n * np.finfo(dtype).eps
         assert (np.diff(values) >= 0).all()
+        assert np.abs(tocha.linalg.eigvalsh(tocha.tensor(a), UPLO=uplo).double().numpy() - values).max() < scale
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -512,7 +513,7 @@ def test_triangular_systems_of_few_columns(columns, upper):
 
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("kind", ["random", "of rank 5", "of zeros", "huge", "tiny"])
-@pytest.mark.parametrize("shape", [(64, 64), (97, 97), (120, 70), (70, 120), (200, 70)])
+@pytest.mark.parametrize("shape", [(64, 64), (97, 97), (120, 70), (70, 120), (200, 70), (66, 300), (160, 129)])
 def test_threads_share_singular_vectors(shape, kind, full):
     """Large matrices of any form: few threads or many find the vectors of one."""
     rng = np.random.default_rng(3)
@@ -528,8 +529,36 @@ def test_threads_share_singular_vectors(shape, kind, full):
             U, S, Vh = (t.numpy() for t in L.svd(tocha.from_numpy(a), full_matrices=full))
             assert np.allclose((U[:, :k] * (S / size)) @ Vh[:k], a / size, rtol=0, atol=1e-12)
             assert np.allclose(S / size, np.linalg.svd(a / size, compute_uv=False), rtol=0, atol=1e-11)
+            assert np.allclose(L.svdvals(tocha.from_numpy(a)).numpy() / size, S / size, rtol=0, atol=1e-11)
             assert np.allclose(U.T @ U, np.eye(U.shape[1]), atol=1e-12) and np.allclose(
                 Vh @ Vh.T, np.eye(Vh.shape[0]), atol=1e-12
             )
     finally:
         tocha.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(3, 70, 70), (2, 70, 150), (2, 64, 64)])
+def test_a_batch_of_large_matrices_is_decomposed_as_each_alone(shape, dtype):
+    a = tocha.from_numpy(matrices(*shape, dtype=dtype))
+    tolerance = 1e-4 if dtype == "float32" else 1e-11
+    U, S, Vh = L.svd(a, full_matrices=False)
+    assert tocha.allclose((U * S[:, None]) @ Vh, a, atol=tolerance)
+    assert tocha.allclose(S, tocha.stack([L.svdvals(m) for m in a]), atol=tolerance)
+    square = a @ a.mT
+    values, vectors = L.eigh(square)
+    assert tocha.allclose(square @ vectors, vectors * values[:, None], atol=100 * tolerance)
+    assert tocha.allclose(
+        vectors.mT @ vectors, tocha.eye(shape[1], dtype=a.dtype).expand(len(a), -1, -1), atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_reflections_of_columns_that_fade_away(dtype):
+    """What is left of a matrix of rank one shrinks from step to step, until squares of it are nothing."""
+    x = tocha.arange(100, dtype=getattr(tocha, dtype))
+    a = x[:, None] * x / 100
+    values, vectors = L.eigh(a)
+    assert vectors.isfinite().all() and tocha.allclose(values[-1], a.trace(), rtol=1e-5)
+    U, S, Vh = L.svd(a)
+    assert U.isfinite().all() and Vh.isfinite().all() and tocha.allclose(S[0], a.trace(), rtol=1e-5)

@@ -77,12 +77,8 @@ TOCHA_LAPACK(geev, sgeev, dgeev, cgeev, zgeev)
     else                                                           \
       return scipy_LAPACKE_d##NAME##_work(LAPACK_COL_MAJOR, a...); \
   }
-TOCHA_LAPACK_REAL(sytrd)
 TOCHA_LAPACK_REAL(stedc)
-TOCHA_LAPACK_REAL(ormtr)
-TOCHA_LAPACK_REAL(gebrd)
 TOCHA_LAPACK_REAL(bdsdc)
-TOCHA_LAPACK_REAL(ormbr)
 #undef TOCHA_LAPACK_REAL
 
 // One step of incremental condition estimation: job 1 follows the largest singular value of a triangle, job 2 the

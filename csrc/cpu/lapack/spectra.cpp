@@ -2,7 +2,7 @@
 #include "kernels/spectra.h"
 
 #include "cpu/lapack/batch.h"
-#include "cpu/lapack/blocked.h"
+#include "cpu/lapack/reduction.h"
 #include "cpu/lapack/tridiagonal.h"
 
 namespace tocha::native {
@@ -11,8 +11,8 @@ using namespace lapack;
 
 namespace {
 
-constexpr int kHalved = 48;  // order from which the eigenvectors of one symmetric matrix come from halves
-constexpr int kShared = 64;  // order from which the threads share the singular vectors of one matrix
+constexpr int kReducedEigen = 48;  // orders from which our own reductions and halves are faster than LAPACK's
+constexpr int kReducedSvd = 64;
 
 constexpr int kNotFinite = -1;  // info of a matrix with an infinity or a NaN, which no routine is shown
 
@@ -44,6 +44,13 @@ struct Svd {
   }
 };
 
+template <class T>
+T largest(const T* a, int64_t n) {
+  T most = 0;
+  for (int64_t i = 0; i < n; ++i) most = std::max(most, std::abs(a[i]));
+  return most;
+}
+
 // No step of a decomposition can overflow, or lose digits to underflow, by these elements.
 template <class T>
 bool is_moderate(T most) {
@@ -51,55 +58,54 @@ bool is_moderate(T most) {
   return most == 0 || (most < limit && most > 1 / limit);
 }
 
-// Whether a real matrix is worth sharing: large, and not so long that LAPACK would make it square first.
-bool shares_svd(const Shape& s) {
-  const int64_t least = s.least(), most = std::max(s.rows, s.cols);
-  return s.batch == 1 && least >= kShared && most * 6 < least * 11 && num_threads() > 1 && !in_parallel_region();
-}
-
-// Whole singular vectors of a real matrix: those of its bidiagonal form in a corner of the identity, which the
-// reflections are then applied to, on all threads.
+// Singular values of a real matrix, and where u is not null its vectors: those of the bidiagonal form in a corner of
+// the identity, which the reflections are then applied to. A matrix with more columns than rows is taken for its
+// transpose, and a long one is made triangular first.
 template <class T>
-int shared_svd(const Shape& s, T* a, T* values, T* u, int u_cols, T* vh, int vh_rows) {
-  const int m = s.rows, n = s.cols, k = s.least();
+int reduced_svd(DType dtype, const Shape& s, T* a, T* values, T* u, int u_cols, T* vh, int vh_rows) {
+  const bool is_wide = s.rows < s.cols;
+  const int k = s.least(), most = std::max(s.rows, s.cols);
   const int64_t square = int64_t{k} * k;
-  auto off = workspace<T>(k), left = workspace<T>(k), right = workspace<T>(k), inner = workspace<T>(2 * square);
-  auto reduce = [&](T* w, int room) {
-    return gebrd<T>(m, n, a, m, values, off.get(), left.get(), right.get(), w, room);
-  };
-  const int room = workspace_size<T>(reduce);
-  if (const int info = reduce(workspace<T>(room).get(), room)) return info;
-  T *inner_u = inner.get(), *inner_vh = inner_u + square;
-  if (const int info = bdsdc<T>(m >= n ? 'U' : 'L', 'I', k, values, off.get(), inner_u, k, inner_vh, k,
-                                static_cast<T*>(nullptr), static_cast<int*>(nullptr),
-                                workspace<T>(3 * square + 4 * k).get(), workspace<int>(8 * int64_t{k}).get()))
-    return info;
-  set_identity(u, m, u_cols);
-  set_identity(vh, vh_rows, n);
-  for (int64_t j = 0; j < k; ++j) {
-    std::copy_n(inner_u + j * k, k, u + j * m);
-    std::copy_n(inner_vh + j * k, k, vh + j * vh_rows);
+  auto turned = workspace<T>(is_wide ? s.step() : 1);
+  if (is_wide) {
+    constexpr int64_t size = sizeof(T);
+    cpu::cast_table().transpose(size, reinterpret_cast<char*>(turned.get()), s.cols * size,
+                                reinterpret_cast<const char*>(a), s.rows * size, s.cols, s.rows);
+    a = turned.get();
   }
-  const int64_t stripes = (num_threads() + 1) / 2;  // of each side
-  share_out(2 * stripes, 1, [&](int64_t begin, int64_t end) {
-    // LAPACK writes ones over the diagonal of the reflections while it applies them: each thread has its own.
-    auto reflections = workspace<T>(s.step());
-    std::copy_n(a, s.step(), reflections.get());
-    for (int64_t t = begin; t < end; ++t) {
-      const bool is_left = t % 2 == 0;
-      const int64_t lines = is_left ? u_cols : vh_rows;
-      const int first = static_cast<int>(t / 2 * lines / stripes);
-      const int count = static_cast<int>((t / 2 + 1) * lines / stripes) - first;
-      auto reflect = [&](T* w, int size) {
-        if (is_left)
-          ormbr<T>('Q', 'L', 'N', m, count, n, reflections.get(), m, left.get(), u + int64_t{first} * m, m, w, size);
-        else
-          ormbr<T>('P', 'R', 'T', count, n, m, reflections.get(), m, right.get(), vh + first, vh_rows, w, size);
-      };
-      const int size = workspace_size<T>(reflect);
-      reflect(workspace<T>(size).get(), size);
+  const bool is_long = most * 3 > k * 5;
+  auto triangle = workspace<T>(is_long ? square : 1), tau = workspace<T>(is_long ? k : 1);
+  const Reflections<T> outer{most, k, 0, a, tau.get()};
+  if (is_long) {
+    blocked_geqrf<T>(most, k, a, most, tau.get());
+    take_triangle(most, k, a, triangle.get());
+    a = triangle.get();
+  }
+  auto off = workspace<T>(k), left = workspace<T>(k), right = workspace<T>(k), rows = workspace<T>(square);
+  const Sided<T> q =
+      make_bidiagonal(dtype, is_long ? k : most, k, a, values, off.get(), left.get(), right.get(), rows.get());
+  auto counts = workspace<int>(8 * int64_t{k});
+  auto find = [&](char vectors, T* of_left, T* of_right, int64_t room) {
+    return bdsdc<T>('U', vectors, k, values, off.get(), of_left, k, of_right, k, static_cast<T*>(nullptr),
+                    static_cast<int*>(nullptr), workspace<T>(room).get(), counts.get());
+  };
+  if (!u) return find('N', nullptr, nullptr, 4 * int64_t{k});
+  auto inner = workspace<T>(2 * square);
+  T *inner_left = inner.get(), *inner_right = inner_left + square;
+  if (const int info = find('I', inner_left, inner_right, 3 * square + 4 * k)) return info;
+  set_identity(u, s.rows, u_cols);
+  set_identity(vh, vh_rows, s.cols);
+  const cpu::MatrixRef u_columns{u, 1, s.rows}, v_columns{vh, vh_rows, 1};
+  const cpu::MatrixRef tall = is_wide ? v_columns : u_columns, narrow = is_wide ? u_columns : v_columns;
+  for (int64_t j = 0; j < k; ++j)
+    for (int64_t i = 0; i < k; ++i) {
+      static_cast<T*>(tall.data)[i * tall.row_stride + j * tall.col_stride] = inner_left[j * k + i];
+      static_cast<T*>(narrow.data)[i * narrow.row_stride + j * narrow.col_stride] = inner_right[i * k + j];
     }
-  });
+  const int tall_columns = is_wide ? vh_rows : u_cols;
+  apply_reflections(dtype, q.left, tall, tall_columns);
+  if (is_long) apply_reflections(dtype, outer, tall, tall_columns);
+  apply_reflections(dtype, q.right, narrow, is_wide ? u_cols : vh_rows);
   return 0;
 }
 
@@ -111,26 +117,26 @@ void decompose(const Shape& s, T* a, const Tensor& values, char job, const Colum
   const Svd<T> svd(s, job, vectors ? u.rows : 1, vectors ? vh.rows : 1);
   Real<T>* out = values.data<Real<T>>();
   T *u_out = vectors ? U->data<T>() : nullptr, *vh_out = vectors ? Vh->data<T>() : nullptr;
-  if constexpr (!is_complex_type<T>) {
-    if (vectors && shares_svd(s) && all_finite(a, s.step())) {
-      T most = 0;
-      for (int64_t i = 0; i < s.step(); ++i) most = std::max(most, std::abs(a[i]));
-      if (is_moderate(most)) {
-        return one_by_one(1, [&](int64_t) { infos[0] = shared_svd<T>(s, a, out, u_out, u.cols, vh_out, vh.rows); });
-      }
-    }
-  }
   const double work_per_matrix = std::pow(s.least(), 2) * std::max(s.rows, s.cols) * (vectors ? 20 : 4);
   for_batch(s.batch, work_per_matrix, [&](int64_t begin, int64_t end) {
     auto work = workspace<T>(svd.size);
     auto real_work = workspace<Real<T>>(is_complex_type<T> ? svd_real_size(s, vectors) : 1);
     auto counts = workspace<int>(8 * static_cast<int64_t>(s.least()));
     for (int64_t i = begin; i < end; ++i) {
-      T* m = a + i * s.step();
-      infos[i] = !all_finite(m, s.step()) ? kNotFinite
-                                          : svd.run(m, out + i * s.least(), vectors ? u_out + i * u.step() : nullptr,
-                                                    vectors ? vh_out + i * vh.step() : nullptr, work.get(), svd.size,
-                                                    real_work.get(), counts.get());
+      T *m = a + i * s.step(), *own_u = vectors ? u_out + i * u.step() : nullptr;
+      T* own_vh = vectors ? vh_out + i * vh.step() : nullptr;
+      Real<T>* found = out + i * s.least();
+      if (!all_finite(m, s.step())) {
+        infos[i] = kNotFinite;
+        continue;
+      }
+      if constexpr (!is_complex_type<T>) {
+        if (s.least() >= kReducedSvd && is_moderate(largest(m, s.step()))) {
+          infos[i] = reduced_svd<T>(values.dtype(), s, m, found, own_u, u.cols, own_vh, vh.rows);
+          continue;
+        }
+      }
+      infos[i] = svd.run(m, found, own_u, own_vh, work.get(), svd.size, real_work.get(), counts.get());
     }
   });
 }
@@ -166,38 +172,32 @@ bool triangle_is_finite(const T* a, int64_t n, bool upper) {
   return true;
 }
 
-// No step of shared_eigen can overflow, or lose digits to underflow; false where there is an infinity or a NaN.
+// No step of reduced_eigen can overflow, or lose digits to underflow; false where there is an infinity or a NaN.
 template <class T>
 bool scales_well(const T* a, int64_t n, bool upper) {
   if (!triangle_is_finite(a, n, upper)) return false;
   T most = 0;
   for (int64_t j = 0; j < n; ++j)
-    for (int64_t i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) most = std::max(most, std::abs(a[j * n + i]));
+    most = std::max(most, upper ? largest(a + j * n, j + 1) : largest(a + j * n + j, n - j));
   return is_moderate(most);
 }
 
-// Values and vectors of one real symmetric matrix, vectors over the matrix: LAPACK makes it tridiagonal, and the rest
-// is done on all threads.
+// Values of one real symmetric matrix, and where they are wanted its vectors over the matrix.
 template <class T>
-int shared_eigen(DType dtype, char part, int n, T* a, T* values) {
+int reduced_eigen(DType dtype, bool upper, bool wanted, int n, T* a, T* values) {
   const int64_t square = static_cast<int64_t>(n) * n;
-  auto off = workspace<T>(n), tau = workspace<T>(n), vectors = workspace<T>(square);
-  const int size =
-      workspace_size<T>([&](T* w, int ask) { sytrd<T>(part, n, a, n, values, off.get(), tau.get(), w, ask); });
-  auto work = workspace<T>(size);
-  if (const int info = sytrd<T>(part, n, a, n, values, off.get(), tau.get(), work.get(), size)) return info;
+  for (int64_t j = 0; upper && j < n; ++j)
+    for (int64_t i = 0; i < j; ++i) a[i * n + j] = a[j * n + i];
+  auto off = workspace<T>(n), tau = workspace<T>(n);
+  const Reflections<T> q = make_tridiagonal(dtype, n, a, values, off.get(), tau.get());
+  if (!wanted) {
+    T room;
+    int count;
+    return stedc<T>('N', n, values, off.get(), static_cast<T*>(nullptr), n, &room, 1, &count, 1);
+  }
+  auto vectors = workspace<T>(square);
   if (const int info = Tridiagonal<T>(dtype, n, values, off.get(), vectors.get()).solve()) return info;
-  for_stripes(n, 2.0 * n * n, [&](int first, int count) {
-    T* columns = vectors.get() + int64_t{first} * n;
-    // LAPACK writes ones over the diagonal of the reflections while it applies them: each thread has its own.
-    auto reflections = workspace<T>(square);
-    std::copy_n(a, square, reflections.get());
-    auto reflect = [&](T* w, int room) {
-      ormtr<T>('L', part, 'N', n, count, reflections.get(), n, tau.get(), columns, n, w, room);
-    };
-    const int room = workspace_size<T>(reflect);
-    reflect(workspace<T>(room).get(), room);
-  });
+  apply_reflections(dtype, q, {vectors.get(), 1, n}, n);
   std::copy_n(vectors.get(), square, a);
   return 0;
 }
@@ -315,30 +315,24 @@ void hermitian_eigen(const Tensor& values, const Tensor& vectors, const Tensor& 
     const Hermitian<T> eigh(compute_v ? 'V' : 'N', upper ? 'U' : 'L', s.rows);
     T* data = out.data<T>();
     Real<T>* found = values.data<Real<T>>();
-    auto whole = [&](int64_t begin, int64_t end) {
+    for_batch(s.batch, std::pow(s.rows, 3) * (compute_v ? 9 : 2), [&](int64_t begin, int64_t end) {
       auto work = workspace<T>(eigh.size);
       auto real_work = workspace<Real<T>>(eigh.real_size);
       auto counts = workspace<int>(eigh.count_size);
       for (int64_t i = begin; i < end; ++i) {
         T* m = data + i * s.step();
+        if constexpr (!is_complex_type<T>) {
+          if (s.rows >= kReducedEigen && scales_well(m, s.rows, upper)) {
+            infos[i] = reduced_eigen<T>(A.dtype(), upper, compute_v, s.rows, m, found + i * s.rows);
+            continue;
+          }
+        }
         infos[i] = !triangle_is_finite(m, s.rows, upper)
                        ? kNotFinite
                        : eigh.call(m, found + i * s.rows, work.get(), eigh.size, real_work.get(), eigh.real_size,
                                    counts.get(), eigh.count_size);
       }
-    };
-    if constexpr (!is_complex_type<T>) {
-      if (compute_v && s.batch == 1 && s.rows >= kHalved && !in_parallel_region()) {
-        return one_by_one(s.batch, [&](int64_t i) {
-          T* m = data + i * s.step();
-          if (scales_well(m, s.rows, upper))
-            infos[i] = shared_eigen<T>(A.dtype(), upper ? 'U' : 'L', s.rows, m, found + i * s.rows);
-          else
-            whole(i, i + 1);
-        });
-      }
-    }
-    for_batch(s.batch, std::pow(s.rows, 3) * (compute_v ? 9 : 2), whole);
+    });
   });
   if (compute_v) out.finish();
 }

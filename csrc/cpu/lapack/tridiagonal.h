@@ -53,7 +53,8 @@ int small_root(int n, int i, const T* poles, const T* z, T* vector, T rho, T* ro
   return info;
 }
 
-// The matrices of one problem are columns of n: `q` holds the vectors, `spare` and `factors` are written over.
+// The matrices of one problem are columns of n: `q` holds the vectors, `spare` and `factors` are
+// written over, each part of the problem at its own columns.
 template <class T>
 class Tridiagonal {
  public:
@@ -76,8 +77,11 @@ class Tridiagonal {
     if (norm == 0) norm = 1;
     for (int i = 0; i < n_; ++i) d_[i] /= norm;
     for (int i = 0; i + 1 < n_; ++i) e_[i] /= norm;
-    if (const int info = solve_leaves()) return info;
-    if (const int info = join(0, n_)) return info;
+    tear();
+    // Threads take parts by themselves, and share what joins these.
+    const int part = std::max(kLeaf, n_ / (2 * num_threads()));
+    if (const int info = solve_parts(part)) return info;
+    if (const int info = join(0, n_, part)) return info;
     sort(norm);
     return 0;
   }
@@ -85,52 +89,68 @@ class Tridiagonal {
  private:
   int64_t square() const { return static_cast<int64_t>(n_) * n_; }
 
-  // Bounds of the leaves under [begin, begin + n).
-  void cut(int begin, int n, std::vector<int>& bounds) const {
-    if (n <= kLeaf) {
+  // Bounds of the pieces of at most `most` under [begin, begin + n).
+  void cut(int begin, int n, int most, std::vector<int>& bounds) const {
+    if (n <= most) {
       bounds.push_back(begin + n);
       return;
     }
-    cut(begin, n / 2, bounds);
-    cut(begin + n / 2, n - n / 2, bounds);
+    cut(begin, n / 2, most, bounds);
+    cut(begin + n / 2, n - n / 2, most, bounds);
   }
 
-  int solve_leaves() {
+  // Takes away what holds the leaves together.
+  void tear() {
     std::vector<int> bounds{0};
-    cut(0, n_, bounds);
+    cut(0, n_, kLeaf, bounds);
     for (size_t i = 1; i + 1 < bounds.size(); ++i) {
       const int at = bounds[i];
       d_[at - 1] -= std::abs(e_[at - 1]);
       d_[at] -= std::abs(e_[at - 1]);
     }
+  }
+
+  int solve_parts(int most) {
+    std::vector<int> bounds{0};
+    cut(0, n_, most, bounds);
     std::atomic<int> failed{0};
     share_out(static_cast<int64_t>(bounds.size()) - 1, 1, [&](int64_t first, int64_t last) {
       for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
         const int begin = bounds[i], n = bounds[i + 1] - begin;
-        const int size = 1 + 4 * n + n * n, count = 3 + 5 * n;
-        auto work = workspace<T>(size);
-        auto counts = workspace<int>(count);
-        const int info = stedc<T>('I', n, d_ + begin, e_ + begin, q_ + begin * int64_t{n_} + begin, n_, work.get(),
-                                  size, counts.get(), count);
+        int info = solve_leaves(begin, n);
+        if (!info) info = join(begin, n, kLeaf);
         if (info) failed = info;
-        std::iota(order_.begin() + begin, order_.begin() + begin + n, 1);
       }
     });
     return failed;
   }
 
-  int join(int begin, int n) {
-    if (n <= kLeaf) return 0;
+  int solve_leaves(int begin, int n) {
+    if (n > kLeaf) {
+      const int info = solve_leaves(begin, n / 2);
+      return info ? info : solve_leaves(begin + n / 2, n - n / 2);
+    }
+    const int size = 1 + 4 * n + n * n, count = 3 + 5 * n;
+    auto work = workspace<T>(size);
+    auto counts = workspace<int>(count);
+    std::iota(order_.begin() + begin, order_.begin() + begin + n, 1);
+    return stedc<T>('I', n, d_ + begin, e_ + begin, q_ + begin * int64_t{n_} + begin, n_, work.get(), size,
+                    counts.get(), count);
+  }
+
+  // Joins what is in pieces of at most `joined`.
+  int join(int begin, int n, int joined) {
+    if (n <= joined) return 0;
     const int half = n / 2;
-    if (const int info = join(begin, half)) return info;
-    if (const int info = join(begin + half, n - half)) return info;
+    if (const int info = join(begin, half, joined)) return info;
+    if (const int info = join(begin + half, n - half, joined)) return info;
     return merge(begin, half, n);
   }
 
   // Joins the first `half` of n values and vectors with the others.
   int merge(int begin, int half, int n) {
     const int rest = n - half;
-    T *q = q_ + begin * int64_t{n_} + begin, *d = d_ + begin, *old = spare_.get();
+    T *q = q_ + begin * int64_t{n_} + begin, *d = d_ + begin, *old = spare_.get() + begin * int64_t{n_};
     int* order = order_.data() + begin;
     auto numbers = workspace<T>(3 * int64_t{n});
     auto indices = workspace<int>(4 * int64_t{n});
@@ -146,21 +166,22 @@ class Tridiagonal {
       if ((info = find_vectors(changed, poles, w, rho, d, q, indxc))) return info;
       // Vectors of the first half only, of both, of the second only: the old ones times their coefficients.
       const int upper = types[0] + types[1], lower = types[1] + types[2];
-      multiply(rest, lower, changed, old + int64_t{half} * upper, q + types[0], q + half);
-      multiply(half, upper, changed, old, q, q);
+      T* factors = factors_.get() + begin * int64_t{n_};
+      multiply(rest, lower, changed, old + int64_t{half} * upper, q + types[0], q + half, factors);
+      multiply(half, upper, changed, old, q, q, factors);
     }
     std::iota(order, order + n, 1);
     std::stable_sort(order, order + n, [&](int a, int b) { return d[a - 1] < d[b - 1]; });
     return 0;
   }
 
-  // c[rows, columns] = old[rows, inner] @ coefficients[inner, columns], which may lie where c does.
-  void multiply(int rows, int inner, int columns, const T* old, const T* coefficients, T* c) {
+  // c[rows, columns] = old[rows, inner] @ coefficients[inner, columns], which may lie where c does: they are copied to
+  // `factors` first.
+  void multiply(int rows, int inner, int columns, const T* old, const T* coefficients, T* c, T* factors) {
     if (inner == 0) {
       for (int64_t j = 0; j < columns; ++j) std::fill_n(c + j * n_, rows, T(0));
       return;
     }
-    T* factors = factors_.get();
     for (int64_t j = 0; j < columns; ++j) std::copy_n(coefficients + j * n_, inner, factors + j * inner);
     cpu::gemm(dtype_, rows, columns, inner, 1, {const_cast<T*>(old), 1, rows}, {factors, 1, inner}, 0, {c, 1, n_});
   }

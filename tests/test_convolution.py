@@ -353,3 +353,33 @@ def test_gradients_are_of_floating_tensors(dtype, asked):
     mask = [i == asked for i in range(3)]
     with pytest.raises(NotImplementedError, match="not implemented for"):
         tocha.ops.aten.convolution_backward(grad, x, w, [3], [1], [0], [1], False, [0], 1, mask)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    ("size", "weight", "settings"),
+    [
+        ((2, 32, 6, 14, 15), (64, 32, 3, 3, 3), {"stride": 2, "padding": 1}),
+        ((1, 16, 5, 9, 30), (25, 16, 2, 3, 4), {"stride": (1, 2, 3), "padding": (0, 2, 3)}),
+        ((2, 32, 4, 10, 21), (64, 16, 3, 3, 3), {"stride": 2, "padding": 2, "dilation": 2, "groups": 2}),
+        ((1, 20, 3, 1, 13), (32, 20, 1, 1, 5), {"stride": (1, 1, 2), "padding": (2, 1, 4)}),
+    ],
+)
+@pytest.mark.parametrize("bias", [False, True])
+def test_volumes_with_strides(size, weight, settings, dtype, bias):
+    """Line by line: taps side by side and apart, borders on every side, rows that do not fill a panel, any layout."""
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.integers(-3, 4, s).astype("float64") for s in (size, weight, weight[:1]))
+    full = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1} | settings
+    triples = [full[k] if isinstance(full[k], tuple) else (full[k],) * 3 for k in ("stride", "padding", "dilation")]
+    want = reference(x, w, *triples, full["groups"]) + (b[:, None, None, None] if bias else 0)
+    tx, tw, tb = (tocha.from_numpy(a).to(getattr(tocha, dtype)) for a in (x, w, b))
+    want = tocha.from_numpy(want).to(tx.dtype)  # whole numbers: exact until they are stored
+    before = tocha.get_num_threads()
+    try:
+        for threads in (1, 3):
+            tocha.set_num_threads(threads)
+            for given in (tx, tx.to(memory_format=tocha.channels_last_3d), tx.repeat(1, 1, 1, 1, 2)[..., : size[-1]]):
+                assert tocha.conv3d(given, tw, tb if bias else None, **settings).equal(want)
+    finally:
+        tocha.set_num_threads(before)

@@ -101,6 +101,9 @@ bool few_serves(const Correlation& c);
 void correlate_few(const Correlation& c);
 bool few_serves(const Spreading& s);
 void spread_few(const Spreading& s);
+// Volumes with strides: line by line.
+bool lines_serve(const Correlation& c);
+void correlate_lines(const Correlation& c);
 // On a matrix unit (see units/matrix_unit.h).
 bool unit_serves(const Correlation& c);
 bool unit_serves(const Spreading& s);  // as correlations

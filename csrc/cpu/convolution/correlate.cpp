@@ -381,6 +381,10 @@ void correlate(const Correlation& c) {
     correlate_few(c);
     return tell_of_all_planes(c);
   }
+  if (lines_serve(c)) {
+    correlate_lines(c);
+    return tell_of_all_planes(c);
+  }
   with_compute_type(c.dtype, [&](auto t) { Correlator<decltype(t)>(c).run(); });
 }
 

@@ -195,3 +195,51 @@ def test_half_sums_are_rounded_once():
     assert x.grad.item() == 100
     rows = tocha.zeros(2, 3, dtype=tocha.bfloat16).index_add(0, index, tenths[:, None].expand(1000, 3))
     assert rows.tolist() == [[100] * 3, [0] * 3]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("places", [3, 4, 1000, 30_000])
+def test_threads_share_out_the_places_of_a_long_line(dtype, places):
+    """What comes to a place comes in the order of the indices, however many threads there are: the same to the bit."""
+    n, kind = 40_000, getattr(tocha, dtype)
+    x = (
+        tocha.from_numpy(RNG.integers(0, 100, places)).to(kind) / 7
+        if kind.is_floating_point
+        else tocha.ones(places, dtype=kind)
+    )
+    source = tocha.from_numpy(RNG.standard_normal(n) * 50).to(kind)
+    index = tocha.from_numpy(RNG.integers(0, places, n))
+    before = tocha.get_num_threads()
+    try:
+        found = []
+        for threads in (1, 2, 4, 9):
+            tocha.set_num_threads(threads)
+            given = (index, source), (index, source[:1].expand(n))
+            found.append(
+                [x.to(kind).scatter_add(0, i, s) for i, s in given]
+                + [x.to(kind).scatter_reduce(0, index, source, "prod")]
+            )
+    finally:
+        tocha.set_num_threads(before)
+    for others in found[1:]:
+        for one, other in zip(found[0], others):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+@pytest.mark.parametrize("shape", [(40_000,), (300, 200), (5, 4)])
+def test_an_index_out_of_bounds_changes_nothing(shape):
+    index = tocha.zeros(shape, dtype=tocha.int64)
+    index.view(-1)[-1] = shape[-1]
+    x, source = tocha.ones(shape), tocha.ones(shape)
+    view = x.view(shape)
+    backed = np.ones(shape, np.float32)
+    for call in (
+        lambda: x.scatter_add_(-1, index, source),
+        lambda: x.view(shape).scatter_add_(-1, index, source),
+        lambda: tocha.from_numpy(backed).scatter_(-1, index, 5.0),
+        lambda: x.scatter_add(-1, index, source),
+        lambda: x.clone().scatter_reduce_(-1, index, source, "sum"),
+    ):
+        with pytest.raises(RuntimeError, match=f"index {shape[-1]} is out of bounds for dimension {len(shape) - 1}"):
+            call()
+    assert (x == 1).all() and (view == 1).all() and (backed == 1).all()

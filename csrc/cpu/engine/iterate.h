@@ -7,6 +7,7 @@
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "core/tensor.h"
+#include "cpu/engine/grain.h"
 
 namespace tocha::cpu {
 
@@ -74,8 +75,9 @@ struct Walk {
       if (!is_whole[d] && (split < 0 || sizes[d] > sizes[split])) split = d;
     ReleaseGil unlocked(numel);
     if (split < 0 || numel <= kGrain) return part(-1, 0, 0, f);
-    int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, numel / sizes[split]));
-    if (split == ndim - 1) grain = (grain + 63) / 64 * 64;  // neighbours do not share cache lines
+    const int64_t line = split == ndim - 1 ? 64 : 1;  // neighbours do not share cache lines
+    const int64_t least = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, numel / sizes[split]));
+    const int64_t grain = even_grain(sizes[split], (least + line - 1) / line * line, line);
     parallel_for(sizes[split], grain, [&](int64_t begin, int64_t end) { part(split, begin, end, f); });
   }
 

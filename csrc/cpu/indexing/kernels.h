@@ -28,6 +28,8 @@ struct TakeLoops {
                    const char* index, int64_t index_stride, int64_t n);
 };
 
+constexpr int64_t kSelectSlack = 8;
+
 struct PickLoops {
   MergeLoops merge[kNumMerges][kNumDTypes];  // a null entry: the dtype has no such merge
   TakeLoops take[kNumDTypes];
@@ -36,6 +38,11 @@ struct PickLoops {
   // offsets[i] (plus)= step * index[i], a negative index counting from size; stops and returns i at one that is out of
   // range.
   int64_t (*offsets)(int64_t* out, const char* index, int64_t stride, int64_t size, int64_t step, bool plus, int64_t n);
+  // Those of n indices that are in [low, high), as offsets of `step` bytes each, and the elements of `itemsize` bytes
+  // that belong to them, both of which need room for n + kSelectSlack; returns how many.
+  bool selects_vectors;  // of 4 bytes: selecting costs little beside merging
+  int64_t (*select)(const int64_t* index, const char* src, int64_t src_stride, int64_t itemsize, int64_t low,
+                    int64_t high, int64_t step, int64_t n, int64_t* offsets, char* selected);
   // dst[i] = value where mask[i], for elements of `itemsize` bytes
   void (*fill_where)(int64_t itemsize, char* dst, int64_t dst_stride, const char* mask, int64_t mask_stride,
                      const char* value, int64_t n);

@@ -75,9 +75,12 @@ std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high) {
 
 void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind,
                  const char* op) {
-  if (auto bad = outside(index, low, high))
-    fail(kind, "[", op, "] ", std::strcmp(op, "index_copy") == 0 ? "index_copy_(): " : "", "index ", *bad,
-         " is out of bounds for dimension ", dim, " with size ", size);
+  if (auto bad = outside(index, low, high)) refuse_index(*bad, dim, size, kind, op);
+}
+
+void refuse_index(int64_t index, int64_t dim, int64_t size, ErrorKind kind, const char* op) {
+  fail(kind, "[", op, "] ", std::strcmp(op, "index_copy") == 0 ? "index_copy_(): " : "", "index ", index,
+       " is out of bounds for dimension ", dim, " with size ", size);
 }
 
 void check_range(const Tensor& index, int64_t size, const char* op) {

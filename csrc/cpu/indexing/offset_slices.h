@@ -47,6 +47,8 @@ void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, in
                  const char* op);
 // The same for operators whose dims do not matter: "index out of range in self".
 void check_range(const Tensor& index, int64_t size, const char* op);
+// The error of the first of these.
+[[noreturn]] void refuse_index(int64_t index, int64_t dim, int64_t size, ErrorKind kind, const char* op);
 
 // The slices of a tensor that a list of offsets picks, beside the same slices in another tensor.
 struct Picks {

@@ -22,14 +22,26 @@ Ints held_strides(const Tensor& t, int64_t dim) {
   return s;
 }
 
+// Nobody but the caller holds t and its memory, a copy for one: what a refused call leaves there nobody will see.
+bool is_unseen(const Tensor& t) {
+  const Storage& memory = t.storage();
+  return Py_REFCNT(t.object()) == 1 && memory.refs == 1 && !memory.context && !memory.wrapper;
+}
+
 // The arguments of a scatter, checked against each other; `source` may be null (a value).
 struct Scatter {
   Tensor self, index, source;
   int64_t dim;
+  const char* op;
   bool nothing;  // an empty index
+  bool checked;  // the indices are; else each is when its turn comes
 
-  Scatter(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op)
-      : self(with_dim(self_in)), dim(wrap_dim(dim_in, self_in.dim(), op)), nothing(index_in.numel() == 0) {
+  Scatter(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op_in)
+      : dim(wrap_dim(dim_in, self_in.dim(), op_in)),
+        op(op_in),
+        nothing(index_in.numel() == 0),
+        checked(!is_unseen(self_in) || !is_shared_out(index_in)) {
+    self = with_dim(self_in);
     cpu::check_together(op, {self_in, index_in, source_in});
     TOCHA_CHECK(nothing || index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
                 "] scatter(): Expected dtype int32/int64 for index, got ", index_in.dtype());
@@ -58,39 +70,87 @@ struct Scatter {
     if (!computes(self)) return;
     index = cpu::apart_from(cpu::to_int64(index), self);
     if (source) source = cpu::plain(cpu::apart_from(source, self));
-    int64_t n = self.size(dim);
-    cpu::check_range(index, 0, n, dim, n, ErrorKind::Runtime, op);
+    if (checked) cpu::check_range(index, 0, self.size(dim), dim, self.size(dim), ErrorKind::Runtime, op);
+  }
+
+  // Threads share out lines of different indices, and may as well check them then.
+  bool is_shared_out(const Tensor& t) const {
+    return t.dim() > 1 && t.is_contiguous() && t.numel() >= 2 * num_threads() * t.size(dim);
+  }
+
+  // One long line of indices, which are not shared out: each thread has some of the places instead, and goes through
+  // all indices for those that are its own. What comes to a place comes in the order of the indices.
+  bool is_long_line(int64_t itemsize) const {
+    constexpr int64_t kLong = 1 << 15;
+    const int64_t least = cpu::pick_loops().selects_vectors && itemsize == 4 ? 2 : 4;
+    return index.numel() == index.size(dim) && index.numel() >= kLong && index.stride(dim) == 1 &&
+           num_threads() >= least && self.size(dim) >= num_threads() && !in_parallel_region();
+  }
+  void run_by_places(const cpu::MergeLoops& loops, char* to, int64_t step, const char* from, int64_t by,
+                     int64_t size) const {
+    constexpr int64_t kMostParts = 8, few = 1024;  // each thread looks at all indices
+    const int64_t parts = std::min<int64_t>(num_threads(), kMostParts), places = self.size(dim), n = index.numel();
+    const int64_t* at = index.data<int64_t>();
+    ReleaseGil unlocked(n);
+    parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
+      int64_t offsets[few + cpu::kSelectSlack];
+      alignas(64) char elements[(few + cpu::kSelectSlack) * 16];
+      const int64_t low = begin * places / parts, high = end * places / parts;
+      for (int64_t i = 0; i < n; i += few) {
+        const int64_t own = cpu::pick_loops().select(at + i, from + i * by, by, size, low, high, step,
+                                                     std::min(few, n - i), offsets, elements);
+        loops.at(to, offsets, elements, size, own);
+      }
+    });
   }
 
   bool idle() const { return nothing || !computes(self); }
 
   // given: the source, or one value for all.
-  void run(Merge merge, const Tensor& given, const char* op) const {
+  void run(Merge merge, const Tensor& given) {
     cpu::merge_loops(merge, self.dtype(), op);
     DType dtype = cpu::merge_dtype(merge, self.dtype());
     const cpu::MergeLoops& loops = cpu::merge_loops(merge, dtype, op);
     Target target(self, dtype);
     Tensor values = ops::to_dtype(given, dtype, false, false, std::nullopt);
-    int64_t step = target.tensor().stride(dim) * itemsize(dtype);
+    const int64_t step = target.tensor().stride(dim) * itemsize(dtype), size = self.size(dim);
     char* to = target.bytes();
     const char *at = index.bytes(), *from = values.bytes();
     const Ints from_strides = given.dim() ? cpu::byte_strides(values) : Ints(self.dim(), 0);
     const Ints operands[3] = {held_strides(target.tensor(), dim), cpu::byte_strides(index), from_strides};
+    if (is_long_line(itemsize(dtype))) {
+      run_by_places(loops, to, step, from, from_strides[dim], itemsize(dtype));
+      return target.finish();
+    }
+    std::atomic<const char*> bad{nullptr};
+    // Whether all of a few indices are inside.
+    auto inside = [&](const char* first, int64_t by, int64_t n) {
+      const int64_t good = checked ? n : cpu::pick_loops().first_outside(first, by, 0, size, n);
+      if (good < n) bad.store(first + good * by, std::memory_order_relaxed);
+      return good == n;
+    };
     // The places a thread writes differ from another's in the dims beside `dim`.
     cpu::Walk<3>(index.sizes(), operands, dim).run([&](const int64_t* offset, const int64_t* by, int64_t n) {
+      constexpr int64_t few = 1024;  // checked, they are in the nearest cache when they are used
       char* dst = to + offset[0];
-      const char* src = from + offset[2];
-      if (by[1] == 0)
-        loops.run(dst + *reinterpret_cast<const int64_t*>(at + offset[1]) * step, by[0], src, by[2], n);
-      else
-        loops.along(dst, by[0], step, at + offset[1], by[1], src, by[2], n);
+      const char *indices = at + offset[1], *src = from + offset[2];
+      if (by[1] == 0) {
+        if (inside(indices, 0, 1))
+          loops.run(dst + *reinterpret_cast<const int64_t*>(indices) * step, by[0], src, by[2], n);
+        return;
+      }
+      for (int64_t i = 0; i < n; i += few) {
+        const int64_t some = std::min(few, n - i);
+        if (!inside(indices + i * by[1], by[1], some)) return;
+        loops.along(dst + i * by[0], by[0], step, indices + i * by[1], by[1], src + i * by[2], by[2], some);
+      }
     });
+    if (bad.load()) cpu::refuse_index(*reinterpret_cast<const int64_t*>(bad.load()), dim, size, ErrorKind::Runtime, op);
+    checked = true;
     target.finish();
   }
-  void run(Merge merge, const char* op) const { run(merge, source, op); }
-  void run(Merge merge, const Scalar& value, const char* op) const {
-    run(merge, scalar_tensor(value, self.dtype()), op);
-  }
+  void run(Merge merge) { run(merge, source); }
+  void run(Merge merge, const Scalar& value) { run(merge, scalar_tensor(value, self.dtype())); }
 };
 
 Merge merge_named(const std::string& reduce) {
@@ -140,12 +200,12 @@ void gather(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& in
 
 void scatter_src_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   Scatter s(self, dim, index, src, "scatter");
-  if (!s.idle()) s.run(Merge::assign, "scatter");
+  if (!s.idle()) s.run(Merge::assign);
 }
 
 void scatter_value_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
   Scatter s(self, dim, index, Tensor(), "scatter");
-  if (!s.idle()) s.run(Merge::assign, value, "scatter");
+  if (!s.idle()) s.run(Merge::assign, value);
 }
 
 void scatter_src_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
@@ -153,19 +213,19 @@ void scatter_src_reduce_(const Tensor& self, int64_t dim, const Tensor& index, c
   Merge merge = merge_named(reduce);
   Scatter s(self, dim, index, src, "scatter");
   warn_reduce();
-  if (!s.idle()) s.run(merge, "scatter");
+  if (!s.idle()) s.run(merge);
 }
 
 void scatter_value_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                            const std::string& reduce) {
   Merge merge = merge_named(reduce);
   Scatter s(self, dim, index, Tensor(), "scatter");
-  if (!s.idle()) s.run(merge, value, "scatter");
+  if (!s.idle()) s.run(merge, value);
 }
 
 void scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   Scatter s(self, dim, index, src, "scatter_add");
-  if (!s.idle()) s.run(Merge::add, "scatter_add");
+  if (!s.idle()) s.run(Merge::add);
 }
 
 void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce,
@@ -185,16 +245,16 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
               reduce, "\" not implemented for '", self.dtype(), "'");
   if (!include_self) {  // what is there gives way: to the neutral element, or to any of the sources
     if (extreme)
-      s.run(Merge::assign, "scatter_reduce");
+      s.run(Merge::assign);
     else
-      s.run(Merge::assign, Scalar(reduce == "prod" ? 1 : 0), "scatter_reduce");
+      s.run(Merge::assign, Scalar(reduce == "prod" ? 1 : 0));
   }
-  s.run(merge, "scatter_reduce");
+  s.run(merge);
   if (!mean) return;
   Tensor counts = empty(s.self.sizes(), DType::Int64, self.device());
   backend(self.device().type).fill(counts, Scalar(include_self ? 1 : 0));
   Scatter c(counts, dim, index, Tensor(), "scatter_reduce");
-  c.run(Merge::add, Scalar(1), "scatter_reduce");
+  c.run(Merge::add, Scalar(1));
   Target target(s.self);
   const Ints operands[2] = {cpu::byte_strides(target.tensor()), cpu::byte_strides(counts)};
   cpu::Walk<2>(s.self.sizes(), operands).run([&](const int64_t* at, const int64_t* by, int64_t n) {

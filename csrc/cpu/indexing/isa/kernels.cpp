@@ -3,6 +3,10 @@
 #include <cstring>
 #include <type_traits>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 TOCHA_ISA_BEGIN
 namespace {
 
@@ -178,6 +182,53 @@ int64_t take_along(char* dst, int64_t ds, const char* src, int64_t ss, int64_t s
   return n;
 }
 
+// Without jumps, which nobody could foresee: what is not selected is written over by what comes next.
+template <class T>
+int64_t select_of(const int64_t* index, const char* src, int64_t ss, int64_t low, int64_t high, int64_t step, int64_t n,
+                  int64_t* offsets, T* selected) {
+  const uint64_t count = static_cast<uint64_t>(high - low);
+  int64_t i = 0, k = 0;
+#if defined(__AVX512VL__)
+  if constexpr (sizeof(T) == 4) {
+    for (; ss == sizeof(T) && i + 8 <= n; i += 8) {
+      const __m512i at = _mm512_loadu_si512(index + i);
+      const __mmask8 in = _mm512_cmplt_epu64_mask(_mm512_sub_epi64(at, _mm512_set1_epi64(low)),
+                                                  _mm512_set1_epi64(static_cast<int64_t>(count)));
+      const __m256i elements = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i * ss));
+      _mm512_storeu_si512(offsets + k,
+                          _mm512_maskz_compress_epi64(in, _mm512_mullo_epi64(at, _mm512_set1_epi64(step))));
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(selected + k), _mm256_maskz_compress_epi32(in, elements));
+      k += __builtin_popcount(in);
+    }
+  }
+#endif
+  for (; i < n; ++i) {
+    offsets[k] = index[i] * step;
+    selected[k] = element<T>(src + i * ss);
+    k += static_cast<uint64_t>(index[i] - low) < count;
+  }
+  return k;
+}
+
+int64_t select(const int64_t* index, const char* src, int64_t ss, int64_t itemsize, int64_t low, int64_t high,
+               int64_t step, int64_t n, int64_t* offsets, char* selected) {
+  auto of = [&](auto t) {
+    return select_of(index, src, ss, low, high, step, n, offsets, reinterpret_cast<decltype(t)*>(selected));
+  };
+  switch (itemsize) {
+    case 1:
+      return of(uint8_t{});
+    case 2:
+      return of(uint16_t{});
+    case 4:
+      return of(uint32_t{});
+    case 8:
+      return of(uint64_t{});
+    default:
+      return of(Bytes16{});
+  }
+}
+
 int64_t offsets(int64_t* out, const char* index, int64_t stride, int64_t size, int64_t step, bool plus, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = element<int64_t>(index + i * stride);
@@ -275,6 +326,10 @@ constexpr PickLoops make_table() {
   TOCHA_FORALL_DTYPES(_)
 #undef _
   t.first_outside = first_outside;
+  t.select = select;
+#if defined(__AVX512VL__)
+  t.selects_vectors = true;
+#endif
   t.offsets = offsets;
   t.fill_where = fill_where;
   return t;

@@ -158,3 +158,43 @@ def test_cumulative_trapezoid_halves_before_it_sums():
     y = tocha.tensor([1.9e38, 1e30, 1.9e38, 1e30])
     assert tocha.cumulative_trapezoid(y).isfinite().all()
     assert tocha.cumulative_trapezoid(tocha.tensor([1, 2, 4, 7]), dx=0.5).tolist() == [0.75, 2.25, 5.0]
+
+
+REAL_NUMBERS = {
+    "histc": lambda x, c: tocha.histc(x, 4, min=c, max=9),
+    "histc of a top": lambda x, c: tocha.histc(x, 4, min=0, max=c),
+    "std": lambda x, c: x.std(correction=c),
+    "cond": lambda x, c: tocha.linalg.cond(tocha.eye(2), c),
+    "matrix_norm": lambda x, c: tocha.linalg.matrix_norm(tocha.eye(2), c),
+    "trapezoid": lambda x, c: tocha.trapezoid(x, dx=c),
+    "cumulative_trapezoid": lambda x, c: tocha.cumulative_trapezoid(x, dx=c),
+    "rrelu": lambda x, c: tocha.nn.functional.rrelu(x, lower=c),
+    "softshrink": lambda x, c: tocha.nn.functional.softshrink(x, c),
+    "renorm": lambda x, c: tocha.renorm(x[None], 2, 0, c),
+}
+
+
+@pytest.mark.parametrize("f", REAL_NUMBERS.values(), ids=REAL_NUMBERS.keys())
+def test_no_imaginary_part_is_dropped(f) -> None:
+    """Where a real number is wanted, a complex one is not taken for its real part."""
+    with pytest.raises(RuntimeError, match=r"without overflow|real number|real-valued|non-complex scalar"):
+        f(tocha.arange(5.0), 1 + 2j)
+
+
+def test_complex_steps_of_a_gradient() -> None:
+    x = tocha.tensor([0.0, 1.0, 4.0, 9.0])
+    for spacing in (1 + 2j, [1 + 2j]):
+        (found,) = tocha.gradient(x, spacing=spacing)
+        (plain,) = tocha.gradient(x)
+        assert tocha.allclose(found, plain / (1 + 2j))
+
+
+@pytest.mark.parametrize("p", [1 + 2j, 2j, 0j, 2 - 1j])
+def test_gradients_of_complex_powers(p) -> None:
+    """Eager, and in steps that others see; the second derivative as well."""
+    x = tocha.tensor([0.5 + 1j, 2.0, -1.5j], dtype=tocha.complex128, requires_grad=True)
+    assert tocha.autograd.gradcheck(lambda t: t**p, (x,))
+    assert tocha.autograd.gradgradcheck(lambda t: t**p, (x,))
+    (want,) = tocha.autograd.grad((x**p).abs().sum(), x)
+    seen = tocha.compile(lambda t: (t**p).abs().sum(), backend="aot_eager")
+    assert tocha.allclose(tocha.autograd.grad(seen(x), x)[0], want)

@@ -71,9 +71,9 @@ bool fits(const Scalar& s) {
     return real_fits<Part>(s.to_complex().re) && real_fits<Part>(s.to_complex().im);
   } else if constexpr (std::is_integral_v<T>) {
     if (s.is_boolean() || s.is_integral()) return integer_fits<T>(s);
-    return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
+    return s.to_complex().im == 0 && real_fits<T>(s.to_double());
   } else {
-    return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
+    return s.to_complex().im == 0 && real_fits<T>(s.to_double());
   }
 }
 
@@ -108,6 +108,8 @@ Scalar load_as(const void* in) {
 }
 
 }  // namespace
+
+void Scalar::refuse_imaginary(DType wanted) const { refuse(*this, wanted); }
 
 void Scalar::store(DType dtype, void* out) const {
   switch (dtype) {

@@ -27,14 +27,19 @@ class Scalar {
   bool is_boolean() const { return kind_ == Kind::boolean; }
   bool is_beyond_int64() const { return is_unsigned_; }
 
+  // These are refused for numbers with an imaginary part.
   double to_double() const {
-    return kind_ <= Kind::integer
-               ? (is_unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_))
-               : re_;
+    if (im_ != 0) [[unlikely]]
+      refuse_imaginary(DType::Float64);
+    return real();
   }
-  int64_t to_int() const { return kind_ <= Kind::integer ? int_ : signed_of(re_); }
+  int64_t to_int() const {
+    if (im_ != 0) [[unlikely]]
+      refuse_imaginary(DType::Int64);
+    return kind_ <= Kind::integer ? int_ : signed_of(re_);
+  }
   bool to_bool() const { return kind_ <= Kind::integer ? int_ != 0 : (re_ != 0 || im_ != 0); }
-  Complex<double> to_complex() const { return {to_double(), im_}; }
+  Complex<double> to_complex() const { return {real(), im_}; }
 
   template <class T>
   T to() const {
@@ -53,7 +58,7 @@ class Scalar {
     }
   }
 
-  bool equals(double v) const { return im_ == 0 && to_double() == v; }
+  bool equals(double v) const { return im_ == 0 && real() == v; }
   Scalar operator-() const {
     switch (kind_) {
       case Kind::boolean:
@@ -76,6 +81,12 @@ class Scalar {
   static Scalar load(DType dtype, const void* in);
 
  private:
+  double real() const {
+    return kind_ <= Kind::integer
+               ? (is_unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_))
+               : re_;
+  }
+  [[noreturn]] void refuse_imaginary(DType wanted) const;
   // Ends of the range for what lies beyond it, on every processor.
   static int64_t signed_of(double v) { return v >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(v); }
   static uint64_t unsigned_of(double v) {

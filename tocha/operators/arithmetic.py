@@ -448,6 +448,8 @@ def plainly(t: "Tensor") -> "Tensor":
 
 @rule
 def is_small_whole(p: "Scalar") -> "bool":
+    if p.is_complex():
+        return False
     value = p.to_double()
     return value == math.floor(value) and value >= -MOST_WHOLE and value <= MOST_WHOLE
 

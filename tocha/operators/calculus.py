@@ -95,6 +95,12 @@ def trapezoid_x(y, x, dim):
     return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(d) / 2.0
 
 
+@rule
+def check_step(dx: "Scalar", name: "str") -> "none":
+    if dx.is_complex():
+        raise RuntimeError(f"[{name}] {name}: Currently, we only support dx as a real number: got {dx}")
+
+
 @composite(
     "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
     variants="function",
@@ -103,6 +109,7 @@ def trapezoid_x(y, x, dim):
 )
 def trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart by the trapezoidal rule."""
+    check_step(dx, "trapezoid")
     d = wrap_dim(dim, y.ndim)
     check_samples(y, "trapezoid")
     n = y.size(d)
@@ -122,6 +129,7 @@ def cumulative_trapezoid_x(y, x, dim):
 @composite("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", variants="function")
 def cumulative_trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart, up to each of them."""
+    check_step(dx, "cumulative_trapezoid")
     check_samples(y, "cumulative_trapezoid")
     d = wrap_dim(dim, y.ndim)
     return (neighbour_sums(y, d) * (dx / 2.0)).cumsum(d)
@@ -167,6 +175,13 @@ def gradient_even(self: "Tensor", dim: "int", step: "float", edge_order: "int") 
     start = (second * 4.0 - first * 3.0 - third) / (2 * step)
     end = (last * 3.0 - before_last * 4.0 + third_last) / (2 * step)
     return op.cat([start, middle, end], dim)
+
+
+@rule
+def gradient_at_steps(self: "Tensor", dim: "int", step: "Scalar", edge_order: "int") -> "Tensor":
+    if step.is_complex():
+        return gradient_even(self, dim, 1.0, edge_order) / step
+    return gradient_even(self, dim, float(step), edge_order)
 
 
 @rule
@@ -218,11 +233,11 @@ def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "i
 )
 def gradient(self, spacing, dim, edge_order):
     """The derivative along each dim, from differences of neighbours at equal steps."""
-    step = 1.0
-    if spacing is not None:
-        number: "Scalar" = spacing
-        step = float(number)
-    return [gradient_even(self, d, step, edge_order) for d in gradient_dims(self, dim, 0, edge_order)]
+    dims = gradient_dims(self, dim, 0, edge_order)
+    if spacing is None:
+        return [gradient_even(self, d, 1.0, edge_order) for d in dims]
+    number: "Scalar" = spacing
+    return [gradient_at_steps(self, d, number, edge_order) for d in dims]
 
 
 @composite(
@@ -237,7 +252,7 @@ def gradient(self, spacing, dim, edge_order):
 def gradient_steps(self, spacing, dim, edge_order):
     """The derivative along each dim, with a step for each."""
     dims = gradient_dims(self, dim, len(spacing), edge_order)
-    return [gradient_even(self, dims[i], float(spacing[i]), edge_order) for i in range(len(dims))]
+    return [gradient_at_steps(self, dims[i], spacing[i], edge_order) for i in range(len(dims))]
 
 
 @composite(

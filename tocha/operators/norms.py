@@ -226,6 +226,10 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     -1, -inf and -2 are the smallest ones."""
     dims = matrix_dims(self, dim, "linalg.matrix_norm")
     check_norm_dtype(self, dtype, "linalg.matrix_norm")
+    if ord.is_complex():
+        raise RuntimeError(
+            "[linalg.matrix_norm] linalg.matrix_norm: Expected a non-complex scalar as the order of norm."
+        )
     p = float(ord)
     size = -p if p < 0 else p
     if size == 2:

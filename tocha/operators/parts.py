@@ -239,7 +239,7 @@ def rsub_other_seen(grad):
 
 @seen_gradient(pow, "self", in_steps=True)
 def pow_self_seen(grad, self, exponent):
-    if is_number(exponent):
+    if is_number(exponent) and not exponent.is_complex():
         p = number(exponent)
         if p == 0:
             return op.zeros_like(self)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from tocha.codegen.cpp_packs import PACK, PACKS
 from tocha.codegen.cpp_scalar import (
     REGISTERS,
     Emitted,
@@ -25,6 +26,7 @@ from tocha.codegen.cpp_scalar import (
 from tocha.ir import dtypes as dt
 from tocha.ir import primitives, scalar
 from tocha.ir.node import topological
+from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.record import Fold, Operator, operators
@@ -94,11 +96,14 @@ def loop_text(
     stores = [
         c for i, (d, r) in enumerate(zip(out_types, code.results, strict=True)) for c in stored_as(d, f"o{i}[i]", r)
     ]
+    others = []
     if vectorizes(nodes):
-        lines += ["#if TOCHA_VECTOR_F32", *vector_loop(nodes, leaves), "#else"]
+        others += ["#if TOCHA_VECTOR_F32", *vector_loop(nodes, leaves)]
+    if goes_on_packs(nodes) and not code.faults and not shortcuts(nodes):
+        others += ["#elif TOCHA_PACKED_LOOPS" if others else "#if TOCHA_PACKED_LOOPS", *pack_loop(nodes, leaves)]
+    lines += [*others, "#else"] if others else []
     lines += element_loops(nodes, leaves, code, loads, stores)
-    if vectorizes(nodes):
-        lines.append("#endif")
+    lines += ["#endif"] if others else []
     lines += [f"  return {'fault' if code.faults else '0'};", "}", ""]
     return "\n".join(lines)
 
@@ -150,6 +155,17 @@ def vector_loop(nodes: tuple, leaves: Names) -> list[str]:
     ahead = [f"    math::look_ahead(a{k} + i);" for k in range(len(leaves.inputs))]
     lines = ["  int64_t i = 0;", "  for (; i + math::kLanes <= n; i += math::kLanes) {", *ahead, *step("", ""), "  }"]
     return [*lines, "  if (i < n) {", *step("_first", ", n - i"), "  }"]
+
+
+def pack_loop(nodes: tuple, leaves: Names) -> list[str]:
+    """The loop over packs of registers, whose chains of operations overlap; rounded as the scalar forms are."""
+    code = emit(nodes, leaves, vector=PACKS)
+    lines = ["  auto step = [&](int64_t i, auto how) __attribute__((always_inline)) {"]
+    lines += [f"    const auto {x} = vec::load(a{k} + i, how);" for k, x in enumerate(leaves.inputs)]
+    lines += ["    " + c for c in code.body]
+    lines += [f"    vec::store(o{k} + i, vec::pack({r}), how);" for k, r in enumerate(code.results)]
+    lines += ["  };", "  int64_t i = 0;", f"  for (; i + {PACK} <= n; i += {PACK}) step(i, vec::Whole());"]
+    return [*lines, "  if (i < n) step(i, vec::First{n - i});"]
 
 
 def parameter_lines(types: list[dt.DType]) -> list[str]:

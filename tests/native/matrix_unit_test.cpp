@@ -1,7 +1,8 @@
 // Compares every matrix unit that this processor has, and the emulated one, with plain loops: packing, sums and results
 // one by one, then whole products, over odd sizes and strides. Standalone: exits non-zero if anything differs.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp core/dtype_messages.cpp core/scalar.cpp cpu/gemm/blas.cpp cpu/gemm/gemm.cpp
-// sources: cpu/gemm/tiles.cpp cpu/gemm/unit.cpp cpu/gemm/vector.cpp cpu/gemm/isa/*.cpp cpu/units/*.cpp
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp core/dtype_messages.cpp core/scalar.cpp
+// sources: cpu/gemm/blas.cpp cpu/gemm/gemm.cpp cpu/gemm/tiles.cpp cpu/gemm/unit.cpp cpu/gemm/vector.cpp
+// sources: cpu/gemm/isa/*.cpp cpu/units/*.cpp
 #include "cpu/units/matrix_unit.h"
 
 #include <sys/wait.h>

@@ -232,3 +232,24 @@ def test_sizes_of_results_are_not_read_off_their_gradients():
         sum(t.sum() for t in f(x)).backward()
         grads.append(x.grad)
     tocha.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("view", [lambda y: y.t(), lambda y: y[1:], lambda y: y.view(-1), lambda y: y[0]])
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_views_keep_the_history_of_what_is_detached_in_place(view, backend):
+    def program(x):
+        y = x * x
+        v = view(y)
+        y.detach_()
+        return y, v, y + v.sum().detach()
+
+    tocha._dynamo.reset()
+    f = tocha.compile(program, backend=backend) if backend else program
+    x = tocha.arange(6.0).reshape(2, 3).requires_grad_()
+    y, v, _ = f(x)
+    assert [t.requires_grad for t in (y, v)] == [False, True]
+    wanted = tocha.zeros(2, 3)
+    view(wanted).fill_(2)
+    assert tocha.equal(tocha.autograd.grad(v.sum(), x)[0], wanted * x.detach())
+    y.zero_()
+    assert not v.detach().any()

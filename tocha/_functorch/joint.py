@@ -384,14 +384,14 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             found.append(Output(INPUT, next(i for i, v in enumerate(t.given) if o is v)))
         elif (part := part_of_input(t, o)) is not None:
             found.append(part)
-        elif _C._is_view_of_function(o):  # a view made outside would not have the function's gradient
+        elif has_history_of_its_own(o):
             found.append(Output(RAW, place_of(raws, o)))
         elif root in inputs:
             base = t.given[inputs[root]]
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
         else:
             sharing = [x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)]
-            base = base_among([x for x in sharing if not _C._is_view_of_function(x)])
+            base = base_among([x for x in sharing if not has_history_of_its_own(x)])
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     known = symbol_places(t.given)
@@ -459,6 +459,12 @@ def based_alike(a: Any, b: Any) -> bool:
     """Whether two results on one memory may be views of one tensor: bits that are read as another dtype are no view to autograd."""
     first, second = (x._base if x._base is not None else x for x in (a, b))
     return first.dtype == second.dtype
+
+
+def has_history_of_its_own(o: Any) -> bool:
+    """Whether a view that is made outside would not have the gradient: what a function of the program returned as one has the
+    function's, and a view of what was then detached in place has the one from before."""
+    return _C._is_view_of_function(o) or (o.requires_grad and o._base is not None and not o._base.requires_grad)
 
 
 def base_among(sharing: list[Any]) -> Any:

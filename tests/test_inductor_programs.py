@@ -410,3 +410,29 @@ def test_twenty_sizes_are_one_recompilation():
         (expected,) = tocha.autograd.grad(model(x).square().mean(), x)
         assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert counted.frame_count == 2
+
+
+LARGE = [1e30, -1e30, 0.0, 1.5, 1e-30, 3e38, -3e38, float("inf"), 1e19, -2e19]
+MODES = ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("coordinates", [1, 2])
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+def test_distances_overflow_where_they_do_uncompiled(p, coordinates, mode):
+    """Powers of one coordinate do, though the norm of one number is its size; so do lengths, where a product gives distances."""
+
+    def program(x, y):
+        return tocha.cdist(x, y, p, compute_mode=mode)
+
+    tocha._dynamo.reset()
+    f = tocha.compile(program)
+    for times in (1, 6):  # 30 points are many
+        found = []
+        for g in (program, f):
+            x = tocha.tensor(LARGE * times).reshape(-1, coordinates).requires_grad_()
+            y = tocha.tensor(LARGE[::-1]).reshape(-1, coordinates)
+            out = g(x, y)
+            found.append((out, *tocha.autograd.grad(out.nan_to_num(0, 0, 0).sum(), x)))
+        for mine, wanted in zip(found[1], found[0], strict=True):
+            tocha.testing.assert_close(mine, wanted, equal_nan=True)

@@ -79,6 +79,7 @@ class Walk {
   const int64_t number;
 
   bool keeps_graph() const { return options_.keep_graph; }
+  bool meets(const Node* n) const { return slots_.find(n) != Slots::kNone; }
   bool runs(const Node* n) const {
     uint32_t index = slots_.find(n);
     return index != Slots::kNone && (slots_.slots[index].needed || slots_.slots[index].captured);
@@ -384,6 +385,7 @@ int backward_depth() { return depth; }
 int64_t current_walk() { return walking ? walking->number : -1; }
 bool keeps_graph() { return !walking || walking->keeps_graph(); }
 bool will_run(const Node* node) { return walking && walking->runs(node); }
+bool is_asked_for(const Node* node) { return !walking || !walking->meets(node) || walking->runs(node); }
 void queue_callback(PyObject* callback) {
   TOCHA_CHECK(depth > 0, Runtime, "Final callbacks can only be installed during backward pass.");
   callbacks.push_back(Py_NewRef(callback));

@@ -28,6 +28,8 @@ int backward_depth();
 int64_t current_walk();
 // Whether that walk will run (or already has run) this node.
 bool will_run(const Node* node);
+// Whether a gradient that arrives at this node is wanted: by that walk, or by who runs nodes without one.
+bool is_asked_for(const Node* node);
 // Whether that walk leaves nodes what they saved; outside, too.
 bool keeps_graph();
 // Run after the outermost backward of this thread ends.

@@ -36,8 +36,10 @@ struct Write {  // a result of the graph becomes the new value of an input
   bool recorded;
   int64_t count;  // by how much the input's version goes up
 };
-struct Refusal {  // a result whose gradient cannot be had
+struct Refusal {  // a result whose gradient cannot be taken on to some arguments
   size_t raw;
+  std::vector<size_t> arguments;
+  ErrorKind kind;
   std::string reason;
 };
 struct Layout {  // where sizes change from call to call: their order from the innermost on, and no strides
@@ -119,7 +121,8 @@ class CompiledNode final : public autograd::Node {
   const char* name() const override { return "CompiledFunctionBackward"; }
 
   void apply(Grads& grads, Grads& out) override {
-    for (const Refusal& r : plan_->refusals) TOCHA_CHECK(!grads[r.raw], Runtime, r.reason);
+    for (const Refusal& r : plan_->refusals)
+      if (grads[r.raw] && is_any_asked_for(r.arguments)) fail(r.kind, r.reason);
     std::vector<bool> given;
     for (size_t i : plan_->differentiable) given.push_back(bool(grads[i]));
     if (std::find(given.begin(), given.end(), true) == given.end()) return;
@@ -175,6 +178,14 @@ class CompiledNode final : public autograd::Node {
   bool is_reached(size_t argument, const std::vector<bool>& given) const {
     const auto& sources = plan_->sources[argument];
     return std::any_of(sources.begin(), sources.end(), [&](size_t k) { return given[k]; });
+  }
+
+  bool is_any_asked_for(const std::vector<size_t>& arguments) const {
+    return std::any_of(arguments.begin(), arguments.end(), [&](size_t i) {
+      auto first = is_tensor_.begin();
+      auto at = static_cast<size_t>(std::count(first, first + static_cast<ptrdiff_t>(i), true));  // among tensors
+      return wants(at) && autograd::is_asked_for(next[at].node.get());
+    });
   }
 
   // Numbers, saved values and gradients.
@@ -389,10 +400,14 @@ PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sources); ++i)
       plan->sources.push_back(indices_of(PyTuple_GET_ITEM(sources, i)));
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(refusals); ++i) {
-      PyObject* raw;
+      PyObject *raw, *arguments;
+      int not_implemented;
       const char* reason;
-      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(refusals, i), "Os", &raw, &reason)) throw PythonError();
-      plan->refusals.push_back({index_of(raw), reason});
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(refusals, i), "OO!ps", &raw, &PyTuple_Type, &arguments, &not_implemented,
+                            &reason))
+        throw PythonError();
+      ErrorKind kind = not_implemented ? ErrorKind::NotImplemented : ErrorKind::Runtime;
+      plan->refusals.push_back({index_of(raw), indices_of(arguments), kind, reason});
     }
     auto* made = reinterpret_cast<FunctionObject*>(own(type->tp_alloc(type, 0)).give());
     made->vectorcall = call_function;

@@ -163,6 +163,61 @@ def test_operators_without_a_derivative_are_refused_when_it_is_asked_for(backend
         scattered.sum().backward()
 
 
+def two_results(x, y):
+    return x.scatter(0, tocha.tensor([1, 2]), 7, reduce="multiply"), y.sin() * 2
+
+
+def one_result(x, y):
+    return x.scatter(0, tocha.tensor([1, 2]), 7, reduce="multiply") * y, x * y
+
+
+def written_in_place(x, y):
+    a = x.exp()
+    b = a + y.sin()
+    a.mul_(2)
+    return b, x * y
+
+
+def without_a_rule(x, y):
+    return tocha.special.gammainc(x, x + 1) + y.sin(), x * y
+
+
+def asked(program, backend, dynamic, inputs):
+    """The gradients of all results by some inputs, or the error's type and words."""
+    tocha._dynamo.reset()
+    f = tocha.compile(program, backend=backend, dynamic=dynamic) if backend else program
+    given = tocha.linspace(0.5, 2, 4).requires_grad_(), tocha.linspace(1, 2, 4).requires_grad_()
+    try:
+        return tocha.autograd.grad(sum(r.sum() for r in f(*given)), [given[i] for i in inputs])
+    except RuntimeError as e:
+        return type(e), "modified by an inplace operation" in str(e), "derivative for" in str(e)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("inputs", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("program", [two_results, one_result, written_in_place, without_a_rule])
+def test_a_derivative_is_missed_only_on_the_way_to_an_input_that_is_asked_for(program, inputs, dynamic, backend):
+    mine, wanted = asked(program, backend, dynamic, inputs), asked(program, None, None, inputs)
+    assert isinstance(wanted[0], tocha.Tensor) == (0 not in inputs)
+    if 0 in inputs:
+        assert mine == wanted
+    else:
+        tocha.testing.assert_close(mine, wanted)
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_accumulation_into_some_inputs_does_not_miss_derivatives_of_others(backend):
+    tocha._dynamo.reset()
+    f = tocha.compile(one_result, backend=backend) if backend else one_result
+    x, y = tocha.ones(4, requires_grad=True), tocha.full((4,), 2.0, requires_grad=True)
+    total = sum(r.sum() for r in f(x, y))
+    total.backward(inputs=[y], retain_graph=True)
+    assert tocha.equal(y.grad, tocha.tensor([2.0, 8.0, 8.0, 2.0]))
+    with pytest.raises(RuntimeError, match="derivative for"):
+        total.backward()
+
+
 def test_sizes_of_results_are_not_read_off_their_gradients():
     def program(x):
         y = tocha.cat([x, x], 0)
@@ -177,3 +232,24 @@ def test_sizes_of_results_are_not_read_off_their_gradients():
         sum(t.sum() for t in f(x)).backward()
         grads.append(x.grad)
     tocha.testing.assert_close(*grads)
+
+
+@pytest.mark.parametrize("view", [lambda y: y.t(), lambda y: y[1:], lambda y: y.view(-1), lambda y: y[0]])
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_views_keep_the_history_of_what_is_detached_in_place(view, backend):
+    def program(x):
+        y = x * x
+        v = view(y)
+        y.detach_()
+        return y, v, y + v.sum().detach()
+
+    tocha._dynamo.reset()
+    f = tocha.compile(program, backend=backend) if backend else program
+    x = tocha.arange(6.0).reshape(2, 3).requires_grad_()
+    y, v, _ = f(x)
+    assert [t.requires_grad for t in (y, v)] == [False, True]
+    wanted = tocha.zeros(2, 3)
+    view(wanted).fill_(2)
+    assert tocha.equal(tocha.autograd.grad(v.sum(), x)[0], wanted * x.detach())
+    y.zero_()
+    assert not v.detach().any()

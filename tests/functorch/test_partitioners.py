@@ -155,6 +155,25 @@ def test_parts_of_several_results_are_kept_not_the_whole():
         assert "aten.native_layer_norm.default" not in names(backward)
 
 
+def test_results_that_backward_does_not_read_are_kept_as_copies():
+    """Whoever has the result may write to it."""
+
+    def shared(primals_1, primals_2, tangents_1):
+        product = aten.mm.default(primals_1, primals_2)
+        activations = [f(product) for f in (aten.exp.default, aten.tanh.default, aten.sigmoid.default)]
+        g = tangents_1
+        for a in activations:
+            g = aten.mul.Tensor(g, a)
+        return [product, aten.stack.default(activations), aten.mm.default(g, aten.t.default(primals_2)), None]
+
+    module = traced(shared, ARGS)
+    cut = min_cut_rematerialization_partition(module, ARGS, num_fwd_outputs=2)
+    agree(module, cut, ARGS, 2)
+    product, _, *kept = cut[0].graph.output_node().args[0]
+    assert product not in kept
+    assert [n.args for n in kept if n.target is aten.clone.default] == [(product,)]
+
+
 def test_a_policy_decides_what_is_kept():
     module = traced(activation, ARGS)
     for n in module.graph.nodes:

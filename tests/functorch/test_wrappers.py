@@ -184,3 +184,18 @@ def test_make_fx_sees_a_wrapper_that_is_an_input_whole():
     for mode in ("real", "fake"):
         graph = make_fx(lambda x, y: x * y, tracing_mode=mode)(x, y).graph
         assert [n.name for n in graph.nodes] == ["x_1", "y_1", "mul", "output"]
+
+
+def test_missing_derivatives_are_refused_to_who_needs_them():
+    def program(x, y):
+        return x.scatter(0, tocha.tensor([[1, 0, 1]]), 7, reduce="add"), y.sin() * x
+
+    for f in (program, compiled(program)):
+        x = p.Pair(tocha.ones(2, 3), tocha.full((2, 3), 2.0)).requires_grad_()
+        y = tocha.ones(2, 3, requires_grad=True)
+        scattered, product = f(x, y)
+        assert scattered.requires_grad
+        grads = tocha.autograd.grad(product, (x, y), product.detach(), retain_graph=True)
+        assert_close(grads[0].a, tocha.ones(2, 3).sin().square())
+        with pytest.raises(RuntimeError, match="derivative for"):
+            tocha.autograd.grad(scattered, x, scattered.detach())

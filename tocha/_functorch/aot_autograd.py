@@ -263,8 +263,8 @@ def aot_export_joint_simple(
         raise RuntimeError(f"aot_export_joint_simple does not support input mutations. {traced.mutations}")
     if any(o.kind not in ("raw", "constant") for o in traced.outputs):
         raise RuntimeError(f"aot_export_joint_simple does not support outputs that alias inputs. {traced.outputs}")
-    for reason in traced.refusals.values():
-        raise RuntimeError(reason)
+    for refusal in traced.refusals:
+        raise refusal.error()
     if trace_joint and not traced.is_joint:
         raise RuntimeError("aot_export_joint_simple(trace_joint=True): no result of the function requires a gradient")
     return traced.module

@@ -72,6 +72,19 @@ class Mutation:
 
 
 @dataclass
+class Refusal:
+    """Why the gradient of a result of the graph cannot be taken on to some inputs."""
+
+    raw: int
+    inputs: list[int]
+    not_implemented: bool  # a NotImplementedError
+    reason: str
+
+    def error(self) -> RuntimeError:
+        return (NotImplementedError if self.not_implemented else RuntimeError)(self.reason)
+
+
+@dataclass
 class Traced:
     """A function as a graph, with what has to be done around it."""
 
@@ -88,7 +101,7 @@ class Traced:
     wrappers: Wrappers | None = None  # which arguments and results are made of several of the graph's
     on_bases: OnBases | None = None  # where inputs share memory: what the graph takes in their place
     sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
-    refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
+    refusals: list[Refusal] = field(default_factory=list)
     offsets: dict[int, int] = field(default_factory=dict)  # of inputs on whose place in their storage the graph depends
 
     def fits(self, args: Sequence[Any]) -> bool:
@@ -371,14 +384,14 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             found.append(Output(INPUT, next(i for i, v in enumerate(t.given) if o is v)))
         elif (part := part_of_input(t, o)) is not None:
             found.append(part)
-        elif _C._is_view_of_function(o):  # a view made outside would not have the function's gradient
+        elif has_history_of_its_own(o):
             found.append(Output(RAW, place_of(raws, o)))
         elif root in inputs:
             base = t.given[inputs[root]]
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
         else:
             sharing = [x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)]
-            base = base_among([x for x in sharing if not _C._is_view_of_function(x)])
+            base = base_among([x for x in sharing if not has_history_of_its_own(x)])
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     known = symbol_places(t.given)
@@ -448,6 +461,12 @@ def based_alike(a: Any, b: Any) -> bool:
     return first.dtype == second.dtype
 
 
+def has_history_of_its_own(o: Any) -> bool:
+    """Whether a view that is made outside would not have the gradient: what a function of the program returned as one has the
+    function's, and a view of what was then detached in place has the one from before."""
+    return _C._is_view_of_function(o) or (o.requires_grad and o._base is not None and not o._base.requires_grad)
+
+
 def base_among(sharing: list[Any]) -> Any:
     """Of results on one memory the graph gives one tensor, with a history if any has; the others are views of it made outside."""
     if all(x is sharing[0] for x in sharing):
@@ -475,7 +494,7 @@ def finish(
     ]  # fmt: skip
     tangents: list[Any] = []
     grads: list[Any] = []
-    refusals: dict[int, str] = {}
+    refusals: list[Refusal] = []
     if differentiable:
         before = Mark(t)
         try:
@@ -487,8 +506,7 @@ def finish(
             refusals = refused(t, {i: raws[i] for i in differentiable})
             if not refusals:
                 raise
-            differentiable = [i for i in differentiable if i not in refusals]
-            tangents, grads = differentiated(t, [raws[i] for i in differentiable]) if differentiable else ([], [])
+            differentiable, tangents, grads = differentiated_without(t, {i: raws[i] for i in differentiable}, refusals)
     nodes = [t.node_of(v) for v in flat_all((*raws, *grads))]
     views = [
         t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) and not is_wrapper(o) else None
@@ -535,11 +553,39 @@ def like(raw: Any) -> Any:
 
 def differentiated(t: Tracing, roots: list[Any]) -> tuple[list[Any], list[Any]]:
     """Placeholders for the gradients of the roots, and those of the inputs."""
+    tangents = tangents_for(t, roots)
+    return tangents, gradients_of(t, roots, tangents, inputs_asked_for(t))
+
+
+def tangents_for(t: Tracing, roots: list[Any]) -> list[Any]:
     with t.fake_mode, autograd.no_grad():
         tangents = [like(r) for r in roots]
     for k, tangent in enumerate(flat_all(tangents)):
         t.placeholder(f"tangents_{k + 1}", tangent)
-    return tangents, gradients_of(t, roots, tangents)
+    return tangents
+
+
+def differentiated_without(
+    t: Tracing, roots: Mapping[int, Any], refusals: list[Refusal]
+) -> tuple[list[int], list[Any], list[Any]]:
+    """The same where some roots have no gradient by some inputs; first those that have one by any."""
+    places, sources = list(roots), sources_of(t, list(roots.values()))
+    groups: dict[tuple[int, ...], list[int]] = {}  # inputs by the roots that have gradients by them
+    for i in inputs_asked_for(t):
+        without = {r.raw for r in refusals if i in r.inputs}
+        having = tuple(places[k] for k in sources[i] if places[k] not in without)
+        groups.setdefault(having, []).append(i)
+    kept = [k for k in places if any(k in having for having in groups)]
+    if not kept:
+        return [], [], []
+    tangents = tangents_for(t, [roots[k] for k in kept])
+    grads: list[Any] = [None] * len(t.leaves)
+    for having, inputs in groups.items():
+        if having:
+            given = [tangents[kept.index(k)] for k in having]
+            for i, g in enumerate(gradients_of(t, [roots[k] for k in having], given, inputs)):
+                grads[i] = g if i in inputs else grads[i]
+    return kept, tangents, grads
 
 
 class Mark:
@@ -564,17 +610,34 @@ def is_refusal(e: RuntimeError) -> bool:
     return "modified by an inplace operation" in text or ("derivative for" in text and "not implemented" in text)
 
 
-def refused(t: Tracing, roots: Mapping[int, Any]) -> dict[int, str]:
-    """Which results have no gradients, and why."""
-    found = {}
+def refused(t: Tracing, roots: Mapping[int, Any]) -> list[Refusal]:
+    """Which results have no gradients by which inputs, and why."""
+    found: dict[tuple, Refusal] = {}
     before = Mark(t)
-    for i, root in roots.items():
-        try:
-            differentiated(t, [root])
-        except RuntimeError as e:
-            found[i] = str(e)
-        before.restore()
-    return found
+    for k, root in roots.items():
+        waiting = [inputs_asked_for(t)]
+        while waiting:  # halves of inputs, until one is left
+            inputs = waiting.pop()
+            error = refusal_of(t, root, inputs)
+            before.restore()
+            if error is None:
+                continue
+            if len(inputs) > 1:
+                waiting += [inputs[len(inputs) // 2 :], inputs[: len(inputs) // 2]]
+                continue
+            words = (k, isinstance(error, NotImplementedError), str(error))
+            found.setdefault(words, Refusal(k, [], *words[1:])).inputs += inputs
+    return list(found.values())
+
+
+def refusal_of(t: Tracing, root: Any, inputs: list[int]) -> RuntimeError | None:
+    try:
+        gradients_of(t, [root], tangents_for(t, [root]), inputs)
+    except RuntimeError as e:
+        if not is_refusal(e):
+            raise
+        return e
+    return None
 
 
 def sources_of(t: Tracing, roots: list[Any]) -> list[list[int]]:
@@ -612,19 +675,23 @@ def without_nan_checks() -> Iterator[None]:
         _C._set_anomaly(enabled, check)
 
 
-def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]:
-    """The gradient of each input, None for those that have none."""
-    wanted: list[Any] = []
-    for leaf in t.leaves:
-        if isinstance(leaf, Tensor) and leaf.requires_grad and not any(leaf is w for w in wanted):
-            wanted.append(leaf)
+def inputs_asked_for(t: Tracing) -> list[int]:
+    """The inputs that have gradients. An input given twice gets it once."""
+    found: list[int] = []
+    for i, leaf in enumerate(t.leaves):
+        if isinstance(leaf, Tensor) and leaf.requires_grad and not any(leaf is t.leaves[k] for k in found):
+            found.append(i)
+    return found
+
+
+def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any], inputs: list[int]) -> list[Any]:
+    """The gradient of each input, None for those that have none or are not asked for."""
     with t.active(), without_nan_checks():
+        wanted = [t.leaves[i] for i in inputs]
         found = autograd.grad(roots, wanted, grad_outputs=tangents, allow_unused=True, retain_graph=True)
-    left = list(zip(wanted, found, strict=True))
-    grads: list[Any] = []
-    for leaf in t.leaves:
-        place = next((i for i, (w, _) in enumerate(left) if w is leaf), None)
-        grads.append(None if place is None else left.pop(place)[1])  # an input given twice gets it once
+    grads: list[Any] = [None] * len(t.leaves)
+    for i, g in zip(inputs, found, strict=True):
+        grads[i] = g
     return grads
 
 

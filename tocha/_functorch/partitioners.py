@@ -12,14 +12,18 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocha import fx
+from tocha import _C, _ops, fx
 from tocha._functorch import costs
 from tocha._functorch.checks import is_check
+from tocha._functorch.functionalize import root_of
 from tocha._functorch.max_flow import UNCUTTABLE, Network
+from tocha._subclasses.fake import FakeTensor
 from tocha.fx import Graph, GraphModule, Node
 from tocha.fx._lazy_graph_module import _LazyGraphModule
+from tocha.ir.layout import dense_order
 
 TANGENTS = "tangents"  # what the placeholders of gradients are called: tangents_1, ...
+CLONE = _ops.ops.aten.clone.default
 NEAR = 1.05  # a value one step further from backward's readers counts so much more
 
 
@@ -52,6 +56,7 @@ class Joint:
         if not self.after_tangents.isdisjoint(self.forward):
             raise RuntimeError("[partition] a result of the forward graph depends on gradients")
         self.policies = {n: policy for n in self.nodes if (policy := self._policy(n))}
+        self.exposed = self._exposed()
 
     def _policy(self, n: Node) -> str:
         """What a checkpointed region asks for a value: `save`, `recompute`, or nothing.
@@ -69,6 +74,20 @@ class Joint:
         if costs.is_random(n):
             return "save"
         return "" if leaves or n in self.results else "recompute"
+
+    def _exposed(self) -> set[Node]:
+        """Values on the memory of results of which autograd keeps nothing: the caller may write to it before backward runs.
+
+        Where autograd itself keeps something of that memory, backward is refused after a write, with a compiler and without.
+        """
+        starts = {i for n, policy in self.policies.items() if policy == "recompute" for i in n.all_input_nodes}
+        kept = {root_of(n) for n in self.forward if n in starts or self.needed_outside(n)}
+        written = {root_of(n) for n in self.results} - kept
+        return {n for n in self.forward if n.op == "call_function" and root_of(n) in written}
+
+    def needed_outside(self, n: Node) -> bool:
+        """Whether something that is not computed by forward reads it."""
+        return any(u.op != "output" and u not in self.forward for u in n.users) or n in self.given_back
 
     def backward_only(self, n: Node) -> bool:
         return n in self.after_tangents
@@ -105,16 +124,11 @@ def _descendants(of: Iterable[Node]) -> set[Node]:
 def _kept_by_default(joint: Joint) -> list[Node]:
     """Everything of forward that backward reads; what forward does not need either is left to backward."""
     given = {*joint.inputs, *joint.forward}
-    return [n for n in joint.nodes if n in given and _needed_outside(joint, n) and _can_be_kept(n)]
+    return [n for n in joint.nodes if n in given and joint.needed_outside(n) and _can_be_kept(n)]
 
 
 def _can_be_kept(n: Node) -> bool:
     return n.op != "get_attr" and not costs.is_several(n)
-
-
-def _needed_outside(joint: Joint, n: Node) -> bool:
-    """Whether something that is not computed by forward reads it."""
-    return any(u.op != "output" and u not in joint.forward for u in n.users) or n in joint.given_back
 
 
 def _may_compute_again(joint: Joint, n: Node) -> bool:
@@ -143,12 +157,27 @@ def _cost(joint: Joint, n: Node, distance: int) -> float:
         return UNCUTTABLE
     if costs.is_number(n):
         return 1.0
-    held = n.op == "placeholder" or n in joint.results
-    if held:
+    if n in joint.exposed and not _can_be_copied(n):
+        return UNCUTTABLE
+    if _is_held(joint, n):
         return 1.0 + costs.bytes_of(n) / 16  # it lives on anyway
     size = costs.bytes_of(n)
-    written = not all(costs.is_fused(u) for u in n.users if u in joint.forward) or not costs.is_fused(n)
+    fused = costs.is_fused(n) and all(costs.is_fused(u) for u in n.users if u in joint.forward)
+    written = not fused and n not in joint.exposed
     return (size if written else 2 * size) * NEAR ** min(distance, 100) + 1.0
+
+
+def _is_held(joint: Joint, n: Node) -> bool:
+    return n.op == "placeholder" or (n in joint.results and n not in joint.exposed)
+
+
+def _can_be_copied(n: Node) -> bool:
+    """Whether a copy has the strides for which backward is compiled. Views are had again from a copy of what they are views of."""
+    val = n.meta["val"]
+    if root_of(n) is not n or val.layout is not _C.strided:
+        return False
+    sizes, strides = (val._facts.sizes, val._facts.steps) if isinstance(val, FakeTensor) else (val.shape, val.stride())
+    return dense_order(sizes, strides) is not None
 
 
 def _kept_by_cut(joint: Joint, again: Callable[[Node], bool]) -> list[Node]:
@@ -217,7 +246,7 @@ def _between(n: Node, kept: set[Node]) -> set[Node]:
 
 def _bytes(joint: Joint, kept: Iterable[Node]) -> int:
     """What keeping costs beyond what lives on anyway."""
-    return sum(costs.bytes_of(n) for n in kept if n.op != "placeholder" and n not in joint.results)
+    return sum(costs.bytes_of(n) for n in kept if not _is_held(joint, n))
 
 
 # ---- graphs ----------------------------------------------------------------------------------------
@@ -264,12 +293,25 @@ def _split(joint: Joint, kept: list[Node]) -> tuple[GraphModule, GraphModule]:
     forward = _extract(
         joint.inputs, [*joint.outputs, *tensors, *numbers], [n for n in joint.nodes if n in forward_needs]
     )
+    _keep_copies(forward, {len(joint.outputs) + i for i, n in enumerate(tensors) if n in joint.exposed})
     backward = _extract(
         [*numbers, *tensors, *joint.tangents],
         joint.gradients,
         [n for n in joint.nodes if joint.backward_only(n) and n in backward_needs],
     )
     return _LazyGraphModule(joint.module, forward, "Forward"), _LazyGraphModule(joint.module, backward, "Backward")
+
+
+def _keep_copies(graph: Graph, places: set[int]) -> None:
+    """Replaces results of a graph by copies."""
+    output = graph.output_node()
+    results = list(output.args[0])  # type: ignore[arg-type]
+    with graph.inserting_before(output):
+        for i in sorted(places):
+            copy = graph.call_function(CLONE, (results[i],))
+            copy.meta = {**results[i].meta, "val": results[i].meta["val"].clone()}
+            results[i] = copy
+    output.args = (tuple(results),)
 
 
 def default_partition(

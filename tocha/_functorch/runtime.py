@@ -8,7 +8,18 @@ from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.functionalize import overlaps, root_of, without_repeats
-from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced, symbol_places
+from tocha._functorch.joint import (
+    CONSTANT,
+    INPUT,
+    PART,
+    RAW,
+    VIEW_OF_INPUT,
+    Mutation,
+    Output,
+    Refusal,
+    Traced,
+    symbol_places,
+)
 from tocha._functorch.synthetic_bases import OnBases
 from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
 from tocha._logging import events
@@ -73,12 +84,17 @@ class Wrapping:
     layouts: list[Layout] = field(default_factory=list)  # that backward was traced with
     copied: list[int] = field(default_factory=list)  # saved values that are written to after the graph has run
     sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
-    refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
+    refusals: list[Refusal] = field(default_factory=list)
     on_bases: OnBases | None = None
     wrappers: Any = None
     tangents: list[Any] = field(default_factory=list)  # fakes, for those that wrappers are made of
     # Where symbols that views are made with are read: off an input (or a raw result), a number's place or a tensor's and its dim.
     symbols: dict[Atom, tuple[bool, int, int | None]] = field(default_factory=dict)
+
+    @property
+    def with_history(self) -> set[int]:
+        """Raw results that are recorded, whether or not their gradients can be had."""
+        return {*self.differentiable, *(r.raw for r in self.refusals)}
 
     @property
     def is_native(self) -> bool:
@@ -134,13 +150,19 @@ def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
     return {i for i, n in enumerate(saved) if isinstance(n, Node) and places.get(root_of(n)) in mutated}  # type: ignore[arg-type]
 
 
-def tangents_of(w: Wrapping, grads: Sequence[Any]) -> list[Any]:
-    """The gradients of results as backward takes them: of the classes and layouts that it was traced with."""
+def tangents_of(w: Wrapping, grads: Sequence[Any], kinds: Sequence[tuple]) -> list[Any]:
+    """The gradients of results as backward takes them: of the classes and layouts that it was traced with.
+
+    `kinds`: sizes, dtype and device of each, for those that did not come.
+    """
     given = [grads[i] for i in w.differentiable]
     wrappers = w.wrappers
     if wrappers is None:
         for k, g in enumerate(given):
-            if type(g) is not Tensor:
+            if g is None:
+                sizes, dtype, device = kinds[k]
+                given[k] = _C.zeros(sizes, dtype=dtype, device=device)
+            elif type(g) is not Tensor:
                 given[k] = as_traced(g, None, w.differentiable[k])
     else:
         left = iter(w.tangents)
@@ -160,6 +182,13 @@ def copied(t: Tensor) -> Tensor:
     made = _C.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
     without_repeats(made).copy_(without_repeats(t))
     return made
+
+
+def refuse_missing(w: Wrapping, needed: Sequence[bool], grads: Sequence[Any]) -> None:
+    """Raises where a gradient came that cannot be taken on to an input that needs it."""
+    for r in w.refusals:
+        if grads[r.raw] is not None and any(needed[i] for i in r.inputs):
+            raise r.error()
 
 
 def node_for(w: Wrapping, forward: Callable, backward: Callable) -> tuple[type[autograd.Function], Callable]:  # fmt: skip
@@ -192,15 +221,18 @@ def node_for(w: Wrapping, forward: Callable, backward: Callable) -> tuple[type[a
             ctx.numbers = [s for s in saved if not isinstance(s, Tensor)]
             if wrappers is not None:
                 raw = built_all(wrappers.raws, raw)
-                ctx.set_materialize_grads(False)  # zeros of which class, nobody but the trace knows
+            # Zeros of which class, nobody but the trace knows; and a refusal is for gradients that came.
+            ctx.set_materialize_grads(wrappers is None and not w.refusals)
+            ctx.kinds = [(raw[i].shape, raw[i].dtype, raw[i].device) for i in w.differentiable]
             ctx.mark_non_differentiable(
-                *(r for i, r in enumerate(raw) if isinstance(r, Tensor) and i not in w.differentiable)
+                *(r for i, r in enumerate(raw) if isinstance(r, Tensor) and i not in w.with_history)
             )
             return tuple(raw)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            args = [*ctx.numbers, *ctx.saved_tensors, *tangents_of(w, grads)]
+            refuse_missing(w, ctx.needs_input_grad, grads)
+            args = [*ctx.numbers, *ctx.saved_tensors, *tangents_of(w, grads, ctx.kinds)]
             if _C.is_grad_enabled():
                 recorded = [a for a in (*ctx.saved_tensors, *grads) if isinstance(a, Tensor) and a.requires_grad]
                 if recorded:
@@ -297,7 +329,7 @@ def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
     places: dict[int, int] = {}
     for m in w.mutations:
         given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
-        seen = m.raw in w.differentiable or m.raw in w.refusals
+        seen = m.raw in w.with_history
         seen |= m.recorded and traced.fakes[m.input].requires_grad
         if m.raw is None or overlaps(traced.fakes[m.input]):
             continue
@@ -345,10 +377,11 @@ def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse
         laid = [laid_out(g, like) for g, like in zip(tangents, w.layouts, strict=True)]
         return tuple(backward([*args[:first], *laid]))
 
+    refusals = tuple((r.raw, tuple(r.inputs), r.not_implemented, r.reason) for r in w.refusals)
     return _C._CompiledFunction(
         forward, getattr(forward, "_boxed_call", False), w.num_raw, tuple(w.differentiable), tuple(w.layouts),
         tuple(w.copied), backward.callable if backward is not None else None, refuse, otherwise, backward_otherwise,
-        outputs, writes, tuple(map(tuple, w.sources)), tuple(w.refusals.items()),
+        outputs, writes, tuple(map(tuple, w.sources)), refusals,
     )  # fmt: skip
 
 

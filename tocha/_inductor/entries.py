@@ -12,7 +12,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
-from tocha._functorch.joint import Mutation, Output
+from tocha._functorch.joint import Mutation, Output, Refusal
 from tocha._functorch.runtime import Wrapping
 from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor, _Truth
 from tocha._library.native_calls import record_call
@@ -134,7 +134,7 @@ def encode_wrapping(w: Wrapping) -> Any:
         "layouts": [[list(sizes), list(strides)] for sizes, strides in w.layouts],
         "copied": list(w.copied),
         "sources": [list(x) for x in w.sources],
-        "refusals": [[i, text] for i, text in w.refusals.items()],
+        "refusals": [[r.raw, r.inputs, r.not_implemented, r.reason] for r in w.refusals],
     }
 
 
@@ -147,5 +147,5 @@ def decode_wrapping(v: Any) -> Wrapping:
         [(tuple(sizes), tuple(strides)) for sizes, strides in v["layouts"]],
         v["copied"],
         v["sources"],
-        dict(map(tuple, v["refusals"])),
+        [Refusal(*r) for r in v["refusals"]],
     )

@@ -142,10 +142,16 @@ def _cdist_forward(x1, x2, p, compute_mode):
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
 
+@rule
+def goes_by_products(x1: "Tensor", x2: "Tensor", p: "float", compute_mode: "int?") -> "bool":
+    """Whether distances are computed from a matrix product, as documented for compute_mode."""
+    mode = 0 if compute_mode is None else compute_mode
+    return p == 2 and mode != 2 and (mode == 1 or x1.shape[-2] > 25 or x2.shape[-2] > 25)
+
+
 @gradient(_cdist_forward, "x1", "x2")
 def cdist_gradient(grad, x1, x2, p, compute_mode, result, wanted):
-    mode = 0 if compute_mode is None else compute_mode
-    by_products = p == 2 and mode != 2 and (mode == 1 or x1.shape[-2] > 25 or x2.shape[-2] > 25)
+    by_products = goes_by_products(x1, x2, p, compute_mode)
     first: "Tensor?" = None
     second: "Tensor?" = None
     if recording() or not by_products:

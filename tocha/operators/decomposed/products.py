@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 from tocha.operators.decomposed.parts import raised
-from tocha.operators.distances import _cdist_backward, _cdist_forward, distance_slopes, linalg_cross, pdist
+from tocha.operators.distances import (
+    _cdist_backward,
+    _cdist_forward,
+    distance_slopes,
+    goes_by_products,
+    linalg_cross,
+    pdist,
+)
 from tocha.operators.products import _identities_like, addbmm, addmv, dot, matmul, mv, nn_linear, vdot
 from tocha.operators.record import decomposition, op
 from tocha.operators.rules import broadcast_shapes, product
@@ -97,7 +106,14 @@ def norms(apart, p):
 
 @decomposition(_cdist_forward)
 def cdist_in_parts(x1, x2, p, compute_mode):
-    return norms(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
+    if goes_by_products(x1, x2, p, compute_mode):
+        lengths = op.sum(x1 * x1, [-1], True) + op.sum(x2 * x2, [-1], True).transpose(-1, -2)
+        return op.clamp_min(op.matmul(x1, x2.transpose(-1, -2)) * -2 + lengths, 0).sqrt()
+    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if apart.size(-1) != 1 or p in (0, 1) or math.isinf(p):
+        return norms(apart, p)
+    powers = op.squeeze(apart, -1).abs().pow(p)  # which overflow, where the norm of one number is its size
+    return powers.sqrt() if p == 2 else powers.pow(1 / p)
 
 
 @decomposition(_cdist_backward)

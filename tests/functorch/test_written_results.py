@@ -1,0 +1,79 @@
+"""Results of compiled graphs that are written to before backward runs: refused where eager refuses, and only there."""
+
+import pytest
+
+import tocha
+
+BACKENDS = ["aot_eager", "inductor"]
+
+
+def derived(x, w):
+    y = x.cumsum(0)
+    return y, (y * 3).tanh() @ w
+
+
+def as_integers(x, w):
+    y = (x.cumsum(0) * 3).round().to(tocha.int16)
+    return y, y.double().sinh().to(x.dtype) @ w
+
+
+def through_a_view(x, w):
+    y = x.cumsum(0)
+    return y, y.t().exp().t() @ w
+
+
+def beside_a_view(x, w):
+    y = x.cumsum(0)
+    return y[1:], ((y + 1).tanh() @ w) + ((y * 2).sigmoid() @ w).sin() + (y.exp() @ w) * 2
+
+
+def of_a_copy(x, w):
+    y = x.cumsum(0)
+    return y, y.clone() @ w
+
+
+def with_a_history(x, w):
+    y = w.cumsum(0) * 2
+    return y, y.exp().tanh() * 3
+
+
+def in_another_layout(x, w):
+    y = x.t().cumsum(1).t()
+    return y, ((y + 1).tanh() @ w) + ((y * 2).sigmoid() @ w).sin() + (y.exp() @ w) * 2
+
+
+def kept_itself(x, w):
+    y = x.cumsum(0)
+    return y, (y * 3).tanh() @ w + y @ w
+
+
+def kept_through_a_view(x, w):
+    y = x.cumsum(0)
+    return y, y[1:] @ w
+
+
+def gradient(program, backend, dynamic=False):
+    tocha._dynamo.reset()
+    f = tocha.compile(program, backend=backend, dynamic=dynamic) if backend else program
+    w = tocha.linspace(0.5, 1.5, 12).reshape(3, 4).requires_grad_()
+    shown, used = f(tocha.linspace(-1, 1, 12).reshape(4, 3), w)
+    with tocha.no_grad():
+        shown.mul_(2)
+    return tocha.autograd.grad(used.sum(), w)[0]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(
+    "program",
+    [derived, as_integers, through_a_view, beside_a_view, of_a_copy, with_a_history, in_another_layout],
+)
+def test_what_autograd_does_not_keep_can_be_written_to(program, dynamic, backend):
+    tocha.testing.assert_close(gradient(program, backend, dynamic), gradient(program, None))
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+@pytest.mark.parametrize("program", [kept_itself, kept_through_a_view])
+def test_what_autograd_keeps_cannot(program, backend):
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        gradient(program, backend)

@@ -410,3 +410,37 @@ def test_twenty_sizes_are_one_recompilation():
         (expected,) = tocha.autograd.grad(model(x).square().mean(), x)
         assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert counted.frame_count == 2
+
+
+def edges_with_loops(x, rows, columns):
+    """A graph's edges and a loop at every node: two indices, both joined of what is given and what is counted."""
+    loop = tocha.arange(x.size(0))
+    rows, columns = tocha.cat([rows, loop]), tocha.cat([columns, loop])
+    degree = tocha.zeros(x.size(0)).scatter_add(0, columns, tocha.ones(columns.size(0)))
+    weight = degree[rows] * x.sum(1)[columns]
+    return weight, tocha.zeros_like(x).index_add(0, columns, x[rows] * weight.unsqueeze(-1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_indices_that_are_joined(backend):
+    i = tocha.arange(20) * 7 % 6
+    hold(edges_with_loops, lambda: [numbers(6, 3, grad=True), i, (i * 5 + 1) % 6], backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("length", [1, 3])
+def test_places_of_a_table_that_move(backend, length):
+    """Steps of a decoder: rows of a table and a cache, from a place that changes from call to call."""
+    table, caches = numbers(16, 4, 2), (tocha.zeros(2, 16, 4), tocha.zeros(2, 16, 4))
+
+    def step(x, cache, start: int):
+        rows = table[start : start + x.size(1)]
+        cache[:, start : start + x.size(1)] = x * rows[..., 0] - rows[..., 1]
+        return cache[:, : start + x.size(1)].sum(1)
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(step, backend=backend, fullgraph=True)
+    for start in range(0, 16 - length + 1, length):
+        x = numbers(2, length, 4) + start
+        assert_close(compiled(x, caches[0], start), step(x, caches[1], start))
+        assert_close(caches[0], caches[1])

@@ -169,6 +169,22 @@ def test_guards_teach():
     assert known.holds(s.gt(Z, X)) is True
 
 
+def test_a_slice_as_long_as_asked_for_lies_within():
+    for step in (3, Y):
+        for turned in (1, -1):
+            known = sized()
+            e = s.minimum(Z, X + step) - s.minimum(Z, X) - step
+            known.learn(s.eq(turned * e, 0))
+            assert known.holds(s.le(X + step, Z)) is True
+            assert known.simplify(s.minimum(Z, X + step)) is X + step
+    known = sized()
+    known.learn(s.eq(s.minimum(X + 1, 32), s.minimum(X, 32) + 1))
+    assert known.bounds(X)[1] == 31
+    known = sized()
+    known.learn(s.eq(s.minimum(X + 2, 32), s.minimum(X, 32) + 1))
+    assert known.holds(s.le(X + 2, 32)) is None
+
+
 # ---- the environment
 
 

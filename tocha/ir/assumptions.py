@@ -118,6 +118,9 @@ class Assumptions:
             if value is not None:
                 self.replace(symbol, value)
                 return
+        if (within := self._within_minimum(e)) is not None:
+            self.learn(within)
+            return
         for monomial, _ in e.terms:  # k * (a // k) == a: k divides a
             if len(monomial) == 1 and monomial[0][0].kind == "floordiv" and monomial[0][1] == 1:
                 a, k = monomial[0][0].args
@@ -128,6 +131,22 @@ class Assumptions:
                     self.multiples[monomial[0][0]] = (k, a)
                     return
         self.nonnegative += [e, s.scale(e, -1)]
+
+    def _within_minimum(self, e: Expr) -> Relation | None:
+        """What min(n, b) == min(n, a) + k says where b is a + k and k > 0: that b is at most n. So a slice that is as long as
+        asked for lies within its dim."""
+        minima = {c: m[0][0] for m, c in e.terms if len(m) == 1 and m[0][0].kind == "min" and m[0][1] == 1}
+        if set(minima) != {1, -1} or any(len(atom.args) != 2 for atom in minima.values()):
+            return None
+        upper, lower = minima[1], minima[-1]
+        k = s.add(s.add(s.of_atom(upper), s.scale(s.of_atom(lower), -1)), s.scale(e, -1))
+        if self.holds(s.lt(k, 0)):
+            upper, lower, k = lower, upper, s.scale(k, -1)
+        for n, b in (upper.args, upper.args[::-1]):
+            a = s.add(b, s.scale(k, -1))
+            if lower.args in ((n, a), (a, n)) and self.holds(s.gt(k, 0)):
+                return s.le(b, n)
+        return None
 
     def replace(self, symbol: Atom, value: Any) -> None:
         low, high = self.ranges.get(symbol, EVERYTHING)

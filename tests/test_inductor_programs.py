@@ -444,3 +444,26 @@ def test_places_of_a_table_that_move(backend, length):
         x = numbers(2, length, 4) + start
         assert_close(compiled(x, caches[0], start), step(x, caches[1], start))
         assert_close(caches[0], caches[1])
+
+
+def turned(x, heads: int):
+    """Rotary embeddings, with a number of heads that changes."""
+    b, length, d = x.shape
+    q = x.view(b, length, heads, d // heads).transpose(1, 2)
+    width = d // heads
+    before = tocha.cat([q[:, :, :1], q[:, :, :-1]], 2)
+    angles = tocha.outer(tocha.arange(length).float(), 1 / (10000 ** (tocha.arange(0, width, 2).float() / width)))
+    angles = tocha.cat([angles, angles], -1)[:, :width]
+    half = tocha.cat([-q[..., width // 2 :], q[..., : width // 2]], -1)
+    return (q * angles.cos() + half * angles.sin() + before).transpose(1, 2).reshape(b, length, d)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_heads_of_changing_width(dynamic):
+    for length, heads in ((4, 2), (5, 4), (7, 2)):
+        hold(
+            lambda x, h=heads: turned(x, h), lambda n=length: [numbers(3, n, 8, grad=True)], "inductor", dynamic=dynamic
+        )
+    compiled = tocha.compile(turned, dynamic=dynamic, fullgraph=True)
+    for length, heads in ((4, 2), (5, 4), (7, 2), (6, 2)):
+        assert_close(compiled(numbers(3, length, 8), heads), turned(numbers(3, length, 8), heads))

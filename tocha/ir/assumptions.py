@@ -17,6 +17,7 @@ from tocha.ir.symbolic import Atom, Expr, Relation
 Bound = int | float  # a float only for the infinities
 Range = tuple[Bound, Bound]
 EVERYTHING: Range = (-math.inf, math.inf)
+_OTHER = s.symbol("other")  # occurs nowhere: what changes when it is put in contains what it is put in for
 
 
 def _times(a: Bound, b: Bound) -> Bound:
@@ -26,6 +27,16 @@ def _times(a: Bound, b: Bound) -> Bound:
 def _range_product(a: Range, b: Range) -> Range:
     corners = [_times(x, y) for x in a for y in b]
     return min(corners), max(corners)
+
+
+def _cases(e: Expr, atom: Atom) -> Iterator[Any]:
+    """e with each argument of a minimum or maximum in its place. Where that would divide by 0 the case cannot be."""
+    for a in atom.args:
+        try:
+            case = s.substitute(e, {atom: a})
+        except ZeroDivisionError:
+            continue
+        yield case
 
 
 def _remainders(e: Expr) -> Iterator[tuple[Any, int, int]]:
@@ -436,7 +447,7 @@ class Assumptions:
                 if atom.kind in ("min", "max"):
                     # It equals one of its arguments; where it stands alone, on its good side, any is a lower bound.
                     rest = s.add(e, s.from_terms({monomial: -coefficient}))
-                    alone = monomial == ((atom, 1),) and s.substitute(rest, {atom: 0}) == rest
+                    alone = monomial == ((atom, 1),) and s.substitute(rest, {atom: _OTHER}) == rest
                     enough = any if alone and (coefficient > 0) == (atom.kind == "max") else all
-                    return enough(self.is_nonnegative(s.substitute(e, {atom: a}), cases) for a in atom.args)
+                    return enough(self.is_nonnegative(each, cases) for each in _cases(e, atom))
         return False

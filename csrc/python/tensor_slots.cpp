@@ -35,7 +35,7 @@ Integer overridable_fact(PyObject* self, const char* name, const FastArguments& 
 
 // A number has no history: whoever asks a tensor with one for its value may not know that.
 void warn_of_history(const Tensor& t) {
-  if (autograd::requires_grad(t)) {
+  if (autograd::grad_enabled() && autograd::requires_grad(t)) {
     warn_once(
         "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
         "Consider using tensor.detach() first.");

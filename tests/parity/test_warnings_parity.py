@@ -130,6 +130,7 @@ SCALARS = {
     "int": lambda m: int(m.ones(1, requires_grad=True)),
     "bool": lambda m: bool(m.ones(1, requires_grad=True)),
     "item": lambda m: m.ones(1, requires_grad=True).item(),
+    "float without recording": lambda m: m.no_grad()(float)(m.ones(1, requires_grad=True)),
     "float without history": lambda m: float(m.ones(1)),
     "tensor of a list": lambda m: m.tensor([m.ones(1, requires_grad=True)]),
     "stft without a window": lambda m: m.stft(m.ones(16), 8, return_complex=True),

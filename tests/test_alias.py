@@ -168,6 +168,20 @@ def test_pickles_go_through(tmp_path):
     assert out.strip() == "tensor([0., 1., 2.])"
 
 
+def test_pickles_name_functions_as_pytorch_does():
+    """Both as PyTorch writes them: `torch.relu` is an attribute of a class of its native module."""
+    program(
+        """
+        import pickle, torch, torch.nn.functional as F
+        written = b"c__builtin__\\ngetattr\\np0\\n(ctorch._C\\n_VariableFunctionsClass\\np1\\nVrelu\\np2\\ntp3\\nRp4\\n."
+        assert pickle.loads(written) is torch.relu
+        for f in (F.softmax, F.dropout, F.cross_entropy, F.max_pool2d, F.relu):
+            assert pickle.dumps(f, 0).startswith(b"ctorch.nn.functional\\n"), f
+            assert pickle.loads(pickle.dumps(f)) is f
+        """
+    )
+
+
 def test_pickles_of_tocha_load_under_the_alias(tmp_path):
     path = tmp_path / "p.pkl"
     text = textwrap.dedent(OBJECTS).replace("torch", "tocha").replace("import tocha", "import tocha", 1)

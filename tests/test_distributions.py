@@ -432,3 +432,12 @@ def test_no_elements(name):
     empty = d.expand((0, *d.batch_shape))
     x = empty.sample((2,))
     assert x.numel() == 0 and empty.log_prob(x).numel() == 0
+
+
+def test_graphs_look_at_values_where_they_are_told_to():
+    flow, told = tocha.distributions.Uniform(0.0, 1.0), tocha.distributions.Uniform(0.0, 1.0, validate_args=True)
+    outside = tocha.full((2,), 2.0)
+    compiled = tocha.compile(lambda x: flow.log_prob(x) * 2, backend="eager", fullgraph=True)
+    assert compiled(outside).isneginf().all()
+    with pytest.raises(ValueError, match="to be within the support"):
+        tocha.compile(lambda x: told.log_prob(x), backend="eager")(outside)

@@ -436,3 +436,60 @@ def test_distances_overflow_where_they_do_uncompiled(p, coordinates, mode):
             found.append((out, *tocha.autograd.grad(out.nan_to_num(0, 0, 0).sum(), x)))
         for mine, wanted in zip(found[1], found[0], strict=True):
             tocha.testing.assert_close(mine, wanted, equal_nan=True)
+
+
+def edges_with_loops(x, rows, columns):
+    """A graph's edges and a loop at every node: two indices, both joined of what is given and what is counted."""
+    loop = tocha.arange(x.size(0))
+    rows, columns = tocha.cat([rows, loop]), tocha.cat([columns, loop])
+    degree = tocha.zeros(x.size(0)).scatter_add(0, columns, tocha.ones(columns.size(0)))
+    weight = degree[rows] * x.sum(1)[columns]
+    return weight, tocha.zeros_like(x).index_add(0, columns, x[rows] * weight.unsqueeze(-1))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_indices_that_are_joined(backend):
+    i = tocha.arange(20) * 7 % 6
+    hold(edges_with_loops, lambda: [numbers(6, 3, grad=True), i, (i * 5 + 1) % 6], backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("length", [1, 3])
+def test_places_of_a_table_that_move(backend, length):
+    """Steps of a decoder: rows of a table and a cache, from a place that changes from call to call."""
+    table, caches = numbers(16, 4, 2), (tocha.zeros(2, 16, 4), tocha.zeros(2, 16, 4))
+
+    def step(x, cache, start: int):
+        rows = table[start : start + x.size(1)]
+        cache[:, start : start + x.size(1)] = x * rows[..., 0] - rows[..., 1]
+        return cache[:, : start + x.size(1)].sum(1)
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(step, backend=backend, fullgraph=True)
+    for start in range(0, 16 - length + 1, length):
+        x = numbers(2, length, 4) + start
+        assert_close(compiled(x, caches[0], start), step(x, caches[1], start))
+        assert_close(caches[0], caches[1])
+
+
+def turned(x, heads: int):
+    """Rotary embeddings, with a number of heads that changes."""
+    b, length, d = x.shape
+    q = x.view(b, length, heads, d // heads).transpose(1, 2)
+    width = d // heads
+    before = tocha.cat([q[:, :, :1], q[:, :, :-1]], 2)
+    angles = tocha.outer(tocha.arange(length).float(), 1 / (10000 ** (tocha.arange(0, width, 2).float() / width)))
+    angles = tocha.cat([angles, angles], -1)[:, :width]
+    half = tocha.cat([-q[..., width // 2 :], q[..., : width // 2]], -1)
+    return (q * angles.cos() + half * angles.sin() + before).transpose(1, 2).reshape(b, length, d)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_heads_of_changing_width(dynamic):
+    for length, heads in ((4, 2), (5, 4), (7, 2)):
+        hold(
+            lambda x, h=heads: turned(x, h), lambda n=length: [numbers(3, n, 8, grad=True)], "inductor", dynamic=dynamic
+        )
+    compiled = tocha.compile(turned, dynamic=dynamic, fullgraph=True)
+    for length, heads in ((4, 2), (5, 4), (7, 2), (6, 2)):
+        assert_close(compiled(numbers(3, length, 8), heads), turned(numbers(3, length, 8), heads))

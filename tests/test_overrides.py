@@ -138,3 +138,22 @@ def test_tangents_pass_through_subclasses():
         dual = tocha.autograd.forward_ad.make_dual(tocha.ones(2), tocha.full((2,), 3.0))
         _, tangent = tocha.autograd.forward_ad.unpack_dual(dual.as_subclass(Own) * 2)
         assert tangent.tolist() == [6, 6]
+
+
+def test_nobody_answers():
+    class Silent:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    class SilentMode(tocha.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    said = "Multiple dispatch failed for 'tocha.mul'; all __torch_function__ handlers returned NotImplemented:"
+    with pytest.raises(TypeError, match=said + r"\n\n  - tensor subclass <class .*Silent'>\n"):
+        tocha.mul(Silent(), 2)
+    with pytest.raises(TypeError, match=r"no implementation found for 'tocha\.nn\.functional\.linear' on types"):
+        tocha.nn.functional.linear(Silent(), Silent())
+    with SilentMode(), pytest.raises(TypeError, match=r"for 'tocha.ones'; .*\n\n  - mode object <"):
+        tocha.ones(2)

@@ -169,6 +169,30 @@ def test_guards_teach():
     assert known.holds(s.gt(Z, X)) is True
 
 
+def test_nothing_is_divided_by_zero():
+    known = sized()
+    size = s.maximum(X - Y, 0)
+    for e in ((Z - 1) // size, size + Z // size, s.minimum(X // size, Y)):
+        known.holds(s.ge(e, 0))  # True or unknown: nothing of it is computed where the size is 0
+        assert known.holds(s.lt(size, 0)) is False
+
+
+def test_a_slice_as_long_as_asked_for_lies_within():
+    for step in (3, Y):
+        for turned in (1, -1):
+            known = sized()
+            e = s.minimum(Z, X + step) - s.minimum(Z, X) - step
+            known.learn(s.eq(turned * e, 0))
+            assert known.holds(s.le(X + step, Z)) is True
+            assert known.simplify(s.minimum(Z, X + step)) is X + step
+    known = sized()
+    known.learn(s.eq(s.minimum(X + 1, 32), s.minimum(X, 32) + 1))
+    assert known.bounds(X)[1] == 31
+    known = sized()
+    known.learn(s.eq(s.minimum(X + 2, 32), s.minimum(X, 32) + 1))
+    assert known.holds(s.le(X + 2, 32)) is None
+
+
 # ---- the environment
 
 

@@ -1,5 +1,7 @@
 // What Python's own functions and operators ask of a tensor: len, bool, int, float, complex, `in`, ~, iteration.
 #include "autograd/levels.h"
+#include "autograd/mode.h"
+#include "dispatch/rules.h"
 #include "ops/comparison.h"
 #include "ops/logic.h"
 #include "ops/reductions.h"
@@ -31,6 +33,15 @@ Integer overridable_fact(PyObject* self, const char* name, const FastArguments& 
   }
 }
 
+// A number has no history: whoever asks a tensor with one for its value may not know that.
+void warn_of_history(const Tensor& t) {
+  if (autograd::grad_enabled() && autograd::requires_grad(t)) {
+    warn_once(
+        "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\n"
+        "Consider using tensor.detach() first.");
+  }
+}
+
 }  // namespace
 
 int tensor_bool(PyObject* self) {
@@ -55,6 +66,7 @@ PyObject* tensor_int(PyObject* self) {
 
 PyObject* tensor_float(PyObject* self) {
   return overridable(self, "__float__", [&]() -> PyObject* {
+    warn_of_history(self_of(self));
     Scalar s = only_element(self_of(self));
     TOCHA_CHECK(!s.is_complex() || s.to_complex().im == 0, Runtime,
                 "value cannot be converted to type double without overflow");
@@ -64,6 +76,7 @@ PyObject* tensor_float(PyObject* self) {
 
 PyObject* tensor_complex(PyObject* self, PyObject*) {
   return overridable(self, "__complex__", [&]() -> PyObject* {
+    warn_of_history(self_of(self));
     auto c = only_element(self_of(self)).to_complex();
     return PyComplex_FromDoubles(c.re, c.im);
   });

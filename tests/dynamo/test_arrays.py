@@ -118,6 +118,17 @@ def test_tensors_and_arrays_turn_into_each_other():
     assert x[0] == 7  # the same memory
 
 
+@pytest.mark.filterwarnings("error")
+def test_tensors_take_arrays():
+    def f(x, a):
+        y = x.clone()
+        y[a - 1] = 5.0
+        y[a > 1] += 1
+        return x + x.new_tensor(a), x.new_tensor(a, dtype=tocha.int32), y, y[None][0, a[:2] - 1], y[a]
+
+    check(f, tocha.tensor([1.0, 4.0, 9.0, 2.0]), np.array([1, 2, 3, 0]))
+
+
 def test_numbers_and_dtypes_of_numpy_are_constants():
     scale, kind = np.float32(1.5), np.dtype("float32")
     check(lambda x: (x * scale, x.astype(kind), x * np.pi, x + np.float64(2)), F64)

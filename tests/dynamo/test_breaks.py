@@ -152,3 +152,25 @@ def test_the_page_of_graph_breaks_is_made_from_the_registry():
     root = pathlib.Path(__file__).parents[2]
     scope = runpy.run_path(str(root / "tools" / "graph_breaks.py"))
     assert scope["PAGE"].read_text() == scope["text"]()
+
+
+def test_sparse_gradients_break_the_graph():
+    table, bag = tocha.nn.Embedding(9, 3, sparse=True), tocha.nn.EmbeddingBag(9, 3, mode="mean", sparse=True)
+
+    def program(i):
+        return (table(i).sin() * 2 + table(i + 1)).sum() + bag(i).square().sum()
+
+    i = tocha.tensor([[1, 2], [2, 5]])
+    found = []
+    for f in (program, tocha.compile(program)):
+        table.zero_grad(), bag.zero_grad()
+        f(i).backward()
+        found.append([table.weight.grad, bag.weight.grad])
+    for a, b in zip(*found, strict=True):
+        assert a.is_sparse and b.is_sparse
+        tocha.testing.assert_close(a.to_dense(), b.to_dense())
+    table.zero_grad(), bag.zero_grad()
+    with pytest.raises(Unsupported, match="sparse_gradient"):
+        tocha.compile(program, fullgraph=True)(i)
+    with tocha.no_grad():
+        tocha.testing.assert_close(tocha.compile(program, fullgraph=True)(i), program(i))

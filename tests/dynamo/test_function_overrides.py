@@ -35,7 +35,7 @@ def test_nobody_answers():
         try:
             return tocha.sub(Scaled(x, 2), 1)
         except TypeError as error:
-            return x + ("no implementation found" in str(error))
+            return x + ("Multiple dispatch failed" in str(error))
 
     assert same(tocha.compile(f, backend="eager")(tocha.ones(2)), tocha.ones(2) + 1)
 

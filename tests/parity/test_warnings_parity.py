@@ -29,6 +29,18 @@ def alerted(m, call):
         m.use_deterministic_algorithms(False)
 
 
+def schedule(m, steps):
+    """o: the optimizer's step; s: a scheduler is made; a dot: the last one's step."""
+    optimizer, made = m.optim.SGD([m.ones(1, requires_grad=True)], 0.1), None
+    for step in steps:
+        if step == "o":
+            optimizer.step()
+        elif step == "s":
+            made = m.optim.lr_scheduler.StepLR(optimizer, 1)
+        else:
+            made.step()
+
+
 STATISTICS = {
     "var": lambda m: m.ones(1).var(),
     "std": lambda m: m.ones(1).std(),
@@ -103,9 +115,27 @@ OTHERS = {
     "softmax without a dim": lambda m: m.nn.functional.softmax(m.ones(2, 2)),
     "convolution of even length": lambda m: m.nn.functional.conv1d(m.ones(1, 1, 4), m.ones(1, 1, 2), padding="same"),
     "an array that may not be written": lambda m: m.from_numpy(read_only()),
+    "a scheduler's step first": lambda m: schedule(m, "s."),
+    "a step before there was a scheduler": lambda m: schedule(m, "os."),
+    "a step between": lambda m: schedule(m, "so."),
+    "a step before another scheduler": lambda m: schedule(m, "sos."),
     "checkpoint": lambda m: importlib.import_module(m.__name__ + ".utils.checkpoint").checkpoint(
         lambda x: x, m.ones(2)
     ),
+}
+SCALARS = {
+    "float of a leaf": lambda m: float(m.ones(1, requires_grad=True)),
+    "float of a result": lambda m: float(m.ones(2, requires_grad=True).sum()),
+    "complex": lambda m: complex(m.ones(1, requires_grad=True)),
+    "int": lambda m: int(m.ones(1, requires_grad=True)),
+    "bool": lambda m: bool(m.ones(1, requires_grad=True)),
+    "item": lambda m: m.ones(1, requires_grad=True).item(),
+    "float without recording": lambda m: m.no_grad()(float)(m.ones(1, requires_grad=True)),
+    "float without history": lambda m: float(m.ones(1)),
+    "tensor of a list": lambda m: m.tensor([m.ones(1, requires_grad=True)]),
+    "stft without a window": lambda m: m.stft(m.ones(16), 8, return_complex=True),
+    "stft with a window": lambda m: m.stft(m.ones(16), 8, window=m.ones(8), return_complex=True),
+    "istft without a window": lambda m: m.istft(m.ones(5, 9, dtype=m.complex64), 8),
 }
 OUT = {
     "add": lambda m: m.add(m.ones(3), m.ones(3), out=m.ones(2)),

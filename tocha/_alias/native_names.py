@@ -57,6 +57,15 @@ class DispatchKeySet:
         return f"DispatchKeySet({', '.join(sorted(k.name for k in self._keys))})"
 
 
+class _Functions(type):
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(_C, name)
+
+
+class _VariableFunctionsClass(metaclass=_Functions):
+    """Where pickles of PyTorch find its functions: `torch.relu` as a module's activation."""
+
+
 class _ExcludeDispatchKeyGuard:
     """Leaves layers of dispatch out: autocast's is the one that programs leave out. Others are refused."""
 
@@ -123,6 +132,7 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple:
 
 
 NAMES = (
+    _VariableFunctionsClass,
     DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state, _is_tracing, _get_accelerator,
     *map(_setting, _SETTINGS),
 )  # fmt: skip

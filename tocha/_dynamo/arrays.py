@@ -259,8 +259,10 @@ def of_tensor(f: Frame, tensor: TensorValue) -> Value:
     return ArrayValue(f.out.call(f, "call_method", "detach", [tensor], {}))  # type: ignore[arg-type]
 
 
-def to_tensor(f: Frame, function: Any, array: ArrayValue, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """from_numpy(array) and its like; None where the function is another one."""
+def to_tensor(f: Frame, function: Any, array: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """from_numpy(array) and its like; None where the function is another one, or the array is within a list."""
+    if not isinstance(array, ArrayValue):
+        return None
     if function not in (tocha.from_numpy, tocha.as_tensor, tocha.asarray, tocha.tensor):
         return None
     if array.scalar and function is tocha.from_numpy:

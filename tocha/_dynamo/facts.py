@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
+from tocha._C import Tensor
 from tocha._dynamo import config
 from tocha._dynamo.refusals import Unsupported
 from tocha._subclasses.errors import (
@@ -19,6 +20,7 @@ from tocha._subclasses.errors import (
     UnsupportedOperatorException,
 )
 from tocha._subclasses.fake_tensor import FakeTensorMode
+from tocha._subclasses.history import FakeNode
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.sym_types import Symbolic
 
@@ -92,3 +94,17 @@ def _shown(target: Any) -> str:
 def is_number(value: Any) -> bool:
     """A number that depends on symbols."""
     return isinstance(value, Symbolic)
+
+
+def check_gradient(result: Any, given: list[Any]) -> None:
+    """Refuses a call whose gradient is sparse: none of its nodes, down to those of what it was given, may be told `sparse`."""
+    before = {id(t.grad_fn) for t in given if isinstance(t, Tensor)}
+    nodes = [t.grad_fn for t in (result if isinstance(result, (tuple, list)) else [result]) if isinstance(t, Tensor)]
+    while nodes:
+        node = nodes.pop()
+        if not isinstance(node, FakeNode) or id(node) in before:
+            continue
+        made_by = getattr(node.backward, "call", None)
+        if made_by is not None and made_by.arguments.get("sparse") is True:
+            raise Unsupported("sparse_gradient", node.name())
+        nodes += [n for n, _ in node.next_functions]

@@ -308,6 +308,8 @@ class Output:
             raise
         except Exception as error:
             self.raise_operator_error(f, error, op, target, examples, named)
+        if any(a is True for a in (*examples, *named.values())):
+            facts.check_gradient(result, [*examples, *named.values()])
         if not _has_tensor(result) and not (result is None and _has_tensor([examples, *named.values()])):
             return f.wrap_known(result)
 

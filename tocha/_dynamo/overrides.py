@@ -94,8 +94,7 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
             return result
     if not asked:
         return None
-    names = [o.python_type() for o in asked]
-    f.raise_(TypeError, f"no implementation found for '{tocha.overrides.resolve_name(function) or function}' on types that implement __torch_function__: {names}")  # fmt: skip
+    f.raise_(TypeError, tocha.overrides.unanswered(function, [o.python_type() for o in asked]))
 
 
 def _declined(result: Value) -> bool:

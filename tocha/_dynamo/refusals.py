@@ -61,6 +61,7 @@ _add(
 )
 _add(26, "disallowed", "The function is marked with tocha._dynamo.disallow_in_graph.", "Remove the mark.")
 _add(27, "exception", "An exception leaves compiled code: its traceback shows the functions that it came through.", "Catch it in compiled code.")  # fmt: skip
+_add(28, "sparse_gradient", "The gradient of a call is sparse, and graphs hold dense tensors only.", "Call it outside of compiled code, or leave sparse=True off.")  # fmt: skip
 
 
 @dataclass(eq=False)

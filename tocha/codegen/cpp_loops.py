@@ -340,7 +340,9 @@ class KernelWriter:
         prefix = f"t{self.passes}_"
         self.passes += 1
         outputs = simplify(tuple(nodes))
-        needed = {n.attr for n in topological((*outputs, *p.indirect)) if n.op is INPUT}
+        needed = {
+            n.attr for n in topological((*outputs, *(value for value, _ in p.indirect.values()))) if n.op is INPUT
+        }
         texts = [self.read_name(r, i, prefix) for i, r in enumerate(p.reads)]
         names = Names(texts, texts, [states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
         fixed, changing = p.fixed_reads(along), p.changing(along)
@@ -349,7 +351,7 @@ class KernelWriter:
         declared: set[s.Atom] = set()
         waiting = [(r, i) for r, i in p.reads.items() if i in needed and not isinstance(r, str)]
         indirect = list(p.indirect.items())
-        mine = {atom for atom, _ in p.indirect.values()}
+        mine = set(p.indirect)
         done = {i for r, i in p.reads.items() if isinstance(r, str)}
         while waiting or indirect:
             before = len(waiting) + len(indirect)
@@ -361,7 +363,7 @@ class KernelWriter:
                         lines.append(self.read_line(r, texts[i], vector))
                     waiting.remove((r, i))
                     done.add(i)
-            for value, (atom, size) in list(indirect):
+            for atom, (value, size) in list(indirect):
                 if all(n.attr in done for n in topological((value,)) if n.op is INPUT):
                     code = emit((value,), Names(texts, prefix=f"{prefix}{atom.name}_"))
                     prologue += code.prologue
@@ -373,7 +375,7 @@ class KernelWriter:
                         f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);"
                     )
                     declared.add(atom)
-                    indirect.remove((value, (atom, size)))
+                    indirect.remove((atom, (value, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
         code = emit(self.with_fixed(outputs, fixed), names, vector=vector)
         self.faults |= code.faults

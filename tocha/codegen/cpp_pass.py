@@ -20,11 +20,24 @@ class Pass:
     def __init__(self, writer: Any):
         self.writer = writer  # of the kernel: a KernelWriter (cpp_loops.py)
         self.reads: dict[Any, int] = {}  # Load, Position or the name of a variable
-        self.indirect: dict[Node, tuple[s.Atom, Any]] = {}
+        self.indirect: dict[
+            s.Atom, tuple[Node, Any]
+        ] = {}  # indices that are computed: their value and how many there may be
         self.values: dict[Buffer, Node] = {}  # computed in this pass
 
     def input(self, read: Any, dtype: dt.DType) -> Node:
         return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
+
+    def index_symbol(self, value: Node, size: Any) -> s.Atom:
+        """The symbol for an index with this value."""
+        for atom, (known, _) in self.indirect.items():
+            if known is value:
+                return atom
+        made = s.atom_of(s.symbol(f"at{len(self.indirect)}"))
+        assert made is not None
+        self.writer.known.constrain(made, 0, size - 1 if isinstance(size, int) else float("inf"))
+        self.indirect[made] = (value, size)
+        return made
 
     def settled(self, guard: Any) -> Any:
         """A guard without the parts that always hold; False if one never does."""
@@ -46,12 +59,7 @@ class Pass:
                 if atom in indirect and atom not in places:
                     (value,) = substituted((indirect[atom].value,))
                     size = s.substitute(indirect[atom].size, places)
-                    if value not in self.indirect:
-                        made = s.atom_of(s.symbol(f"at{len(self.indirect)}"))
-                        assert made is not None
-                        self.writer.known.constrain(made, 0, size - 1 if isinstance(size, int) else float("inf"))
-                        self.indirect[value] = (made, size)
-                    places[atom] = s.of_atom(self.indirect[value][0])
+                    places[atom] = s.of_atom(self.index_symbol(value, size))
 
         def element(n: Node) -> Node:
             read = m.loop.reads[n.attr]  # type: ignore[index]
@@ -91,7 +99,7 @@ class Pass:
     def changing(self, along: Any) -> set[Any]:
         """The symbols that change along a variable: itself, and the indices that are read from memory at places that do."""
         changing = {s.atom_of(along)} if along is not None else set()
-        changing |= {atom for atom, _ in self.indirect.values()}
+        changing |= set(self.indirect)
         if along is None:
             return changing
         reads = {i: r for r, i in self.reads.items()}
@@ -103,14 +111,14 @@ class Pass:
             )
 
         while found := {
-            atom for value, (atom, size) in self.indirect.items() if atom in changing and fixed(value, size)
+            atom for atom, (value, size) in self.indirect.items() if atom in changing and fixed(value, size)
         }:
             changing -= found
         return changing
 
     def indices_change(self, along: Any) -> bool:
         """Whether indices that are read from memory change along a variable."""
-        return bool(self.changing(along) & {atom for atom, _ in self.indirect.values()})
+        return bool(self.changing(along) & set(self.indirect))
 
     @staticmethod
     def stays(r: Load | Position, changing: set[Any]) -> bool:
@@ -185,7 +193,7 @@ class Cuts:
     def moving_edges(self, relations: dict[Node, Any]) -> tuple[list[Any], dict[Node, tuple[int, bool]]]:
         """Places at which comparisons with what is fixed along the variable change, in order; for each comparison which, and whether it
         holds before it."""
-        varies = {atom for atom, _ in self.p.indirect.values()}
+        varies = set(self.p.indirect)
         found: dict[Any, dict[Node, bool]] = {}
         for n, r in relations.items():
             if n in self.compared or r.kind != "ge" or s.free_symbols(r) & varies:
@@ -230,7 +238,7 @@ class Cuts:
             known = {n: scalar.constant(before == (past <= i), dt.bool_) for n, (i, before) in self.sides.items()}
             return self.p, list(simplify(scalar.substitute(self.nodes, known)))
         made = Pass(self.p.writer)
-        made.indirect, made.values = self.p.indirect, self.p.values
+        made.values = self.p.values
         change: dict[Node, Node] = {}
         for i, r in enumerate(self.reads):
             if isinstance(r, Load):
@@ -251,6 +259,8 @@ class Cuts:
             value = self.decided(r, low, high)
             if isinstance(value, bool):
                 change[n] = scalar.constant(value, dt.bool_)
+        for atom, (value, size) in self.p.indirect.items():  # indices too are computed from what is read
+            made.indirect[atom] = (simplify(scalar.substitute((value,), change))[0], size)
         return made, list(simplify(scalar.substitute(self.nodes, change)))
 
     def narrowed(self, address: Any, low: int | None, high: int | None) -> Any:

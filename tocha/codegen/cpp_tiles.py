@@ -98,4 +98,4 @@ def with_tiles(w: Any, p: Pass, sizes: Sequence[Any], variables: Sequence[Any], 
 
 def touches(r: Load, p: Pass) -> bool:
     """Whether where something is read depends on an element."""
-    return bool(s.free_symbols(r.address) & {atom for atom, _ in p.indirect.values()})
+    return bool(s.free_symbols(r.address) & set(p.indirect))

@@ -196,7 +196,9 @@ class Distribution:
     # -- checks of values --------------------------------------------------------------------------------
 
     def _validate_sample(self, value: Tensor) -> None:
-        """Refuses values that do not fit the shapes or lie outside the support."""
+        """Refuses values that do not fit the shapes or lie outside the support. Graphs do so where the distribution was told to."""
+        if is_captured() and "_validate_args" not in self.__dict__:
+            return
         if not isinstance(value, Tensor):
             raise ValueError(
                 f"[{type(self).__name__}] The value argument to log_prob must be a Tensor: got {type(value).__name__}"

@@ -17,6 +17,7 @@ from tocha.ir.symbolic import Atom, Expr, Relation
 Bound = int | float  # a float only for the infinities
 Range = tuple[Bound, Bound]
 EVERYTHING: Range = (-math.inf, math.inf)
+_OTHER = s.symbol("other")  # occurs nowhere: what changes when it is put in contains what it is put in for
 
 
 def _times(a: Bound, b: Bound) -> Bound:
@@ -26,6 +27,16 @@ def _times(a: Bound, b: Bound) -> Bound:
 def _range_product(a: Range, b: Range) -> Range:
     corners = [_times(x, y) for x in a for y in b]
     return min(corners), max(corners)
+
+
+def _cases(e: Expr, atom: Atom) -> Iterator[Any]:
+    """e with each argument of a minimum or maximum in its place. Where that would divide by 0 the case cannot be."""
+    for a in atom.args:
+        try:
+            case = s.substitute(e, {atom: a})
+        except ZeroDivisionError:
+            continue
+        yield case
 
 
 def _remainders(e: Expr) -> Iterator[tuple[Any, int, int]]:
@@ -118,6 +129,9 @@ class Assumptions:
             if value is not None:
                 self.replace(symbol, value)
                 return
+        if (within := self._within_minimum(e)) is not None:
+            self.learn(within)
+            return
         for monomial, _ in e.terms:  # k * (a // k) == a: k divides a
             if len(monomial) == 1 and monomial[0][0].kind == "floordiv" and monomial[0][1] == 1:
                 a, k = monomial[0][0].args
@@ -128,6 +142,22 @@ class Assumptions:
                     self.multiples[monomial[0][0]] = (k, a)
                     return
         self.nonnegative += [e, s.scale(e, -1)]
+
+    def _within_minimum(self, e: Expr) -> Relation | None:
+        """What min(n, b) == min(n, a) + k says where b is a + k and k > 0: that b is at most n. So a slice that is as long as
+        asked for lies within its dim."""
+        minima = {c: m[0][0] for m, c in e.terms if len(m) == 1 and m[0][0].kind == "min" and m[0][1] == 1}
+        if set(minima) != {1, -1} or any(len(atom.args) != 2 for atom in minima.values()):
+            return None
+        upper, lower = minima[1], minima[-1]
+        k = s.add(s.add(s.of_atom(upper), s.scale(s.of_atom(lower), -1)), s.scale(e, -1))
+        if self.holds(s.lt(k, 0)):
+            upper, lower, k = lower, upper, s.scale(k, -1)
+        for n, b in (upper.args, upper.args[::-1]):
+            a = s.add(b, s.scale(k, -1))
+            if lower.args in ((n, a), (a, n)) and self.holds(s.gt(k, 0)):
+                return s.le(b, n)
+        return None
 
     def replace(self, symbol: Atom, value: Any) -> None:
         low, high = self.ranges.get(symbol, EVERYTHING)
@@ -417,7 +447,7 @@ class Assumptions:
                 if atom.kind in ("min", "max"):
                     # It equals one of its arguments; where it stands alone, on its good side, any is a lower bound.
                     rest = s.add(e, s.from_terms({monomial: -coefficient}))
-                    alone = monomial == ((atom, 1),) and s.substitute(rest, {atom: 0}) == rest
+                    alone = monomial == ((atom, 1),) and s.substitute(rest, {atom: _OTHER}) == rest
                     enough = any if alone and (coefficient > 0) == (atom.kind == "max") else all
-                    return enough(self.is_nonnegative(s.substitute(e, {atom: a}), cases) for a in atom.args)
+                    return enough(self.is_nonnegative(each, cases) for each in _cases(e, atom))
         return False

@@ -387,6 +387,17 @@ def verify(program: Program) -> None:
             _require(id(o.buffer) in there, f"the result {o.buffer.name} is never computed")
 
 
+def _verify_address(loop: Loop, r: Load, known: Assumptions) -> None:
+    low, high = known.bounds(r.address)
+    count = r.buffer.span()
+    if not (isinstance(low, int) and isinstance(high, int) and isinstance(count, int)) or s.product(loop.sizes) == 0:
+        return
+    own = {s.atom_of(v) for v in loop.variables} | {i.atom for i in loop.indirect}
+    if not s.free_symbols(r.address) <= own:  # with sizes in it bounds are wide: they take each symbol for itself
+        low, high = min(high, 0), max(low, 0)
+    _require(low >= 0 and high < count, f"{loop.name} reads {r!r} outside of its {count} elements")
+
+
 def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
     _require(
         len(loop.variables) == len(loop.sizes),
@@ -398,10 +409,7 @@ def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
             continue
         _require(id(r.buffer) in there, f"{loop.name} reads {r.buffer.name} before it is there")
         if r.guard is True:
-            low, high = known.bounds(r.address)
-            count = r.buffer.span()
-            if isinstance(low, int) and isinstance(high, int) and isinstance(count, int) and s.product(loop.sizes) != 0:
-                _require(low >= 0 and high < count, f"{loop.name} reads {r!r} outside of its {count} elements")
+            _verify_address(loop, r, known)
     for node in topological(loop.formulas):
         if node.op is INPUT:
             at = node.attr

@@ -6,6 +6,7 @@ There is no compiled program behind them: saving, loading and looking at one (`s
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn, TypeVar
@@ -228,7 +229,7 @@ def trace_module(
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """The scripted module, which must be in evaluation mode.
+    """A copy of the scripted module, which must be in evaluation mode: its parameters are constants.
 
     >>> model = tocha.jit.freeze(tocha.jit.script(tocha.nn.ReLU().eval()))
     >>> model(tocha.tensor([-1.0, 2.0]))
@@ -240,7 +241,7 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
         )
     if mod.training:
         raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() first")
-    return mod
+    return copy.deepcopy(mod).requires_grad_(False)
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:

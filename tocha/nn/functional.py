@@ -174,3 +174,9 @@ def tanh(input: Tensor) -> Tensor:
     tensor([0.0000, 0.7616])
     """
     return input.tanh()
+
+
+for _function in [*globals().values()]:  # wherever it is written, this is where it is found: pickles name it so
+    if getattr(_function, "__module__", "").startswith(f"{__name__}_"):
+        _function.__module__ = __name__
+del _function

@@ -108,6 +108,10 @@ def stft(
         warn_once(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors for all inputs, and return_complex=False will raise an error.\nNote: you can still call tocha.view_as_real on the complex output to recover the old return format."
         )
+    if window is None:
+        warn_once(
+            "A window was not provided. A rectangular window will be applied,which is known to cause spectral leakage. Other windows such as tocha.hann_window or tocha.hamming_window are recommended to reduce spectral leakage.To suppress this warning and use a rectangular window, explicitly set `window=tocha.ones(n_fft, device=<device>)`."
+        )
     hop = n_fft // 4 if hop_length is None else hop_length
     width = n_fft if win_length is None else win_length
     aligned = False if align_to_window is None else align_to_window

@@ -75,7 +75,8 @@ def _with_hooks(step: Callable) -> Callable:
 
     def stepped(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
-        self._opt_called = True  # schedulers ask
+        if "_opt_called" in self.__dict__:  # schedulers ask, of steps after they were made
+            self._opt_called = True
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._core.library_name import spoken
 from tocha.overrides._overridable import (
     get_ignored_functions,
     get_overridable_functions,
@@ -116,9 +117,19 @@ def _call_overrides(func: Callable, overridden: tuple, args: tuple, kwargs: dict
         result = method(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    name = getattr(func, "__name__", repr(func))
-    shown = [type(o) for o in operands]
-    raise TypeError(f"no implementation found for 'tocha.{name}' on types that implement __torch_function__: {shown}")
+    raise TypeError(unanswered(func, types, _modes.stack[-1:]))
+
+
+def unanswered(func: Callable, types: Sequence[type], modes: Sequence[object] = ()) -> str:
+    """What is said where everybody who was asked to take a call over answered NotImplemented."""
+    name = resolve_name(func) or repr(func)
+    if name.startswith(f"{spoken()}.nn.functional."):
+        return f"no implementation found for '{name}' on types that implement __torch_function__: {list(types)}"
+    each = [*(f"  - mode object {m!r}\n" for m in modes), *(f"  - tensor subclass {t!r}\n" for t in types)]
+    return (
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented:\n\n{''.join(each)}\n"
+        "For more information, try re-running with TORCH_LOGS=not_implemented"
+    )
 
 
 def has_torch_function(relevant_args: Iterable[object]) -> bool:

@@ -89,10 +89,10 @@ class TensorValue(Value):
         return f.out.call(f, "call_method", "unbind", [self, Constant(0)], {}).iterate(f)
 
     def item(self, f: Frame, key: Value) -> Value:
-        return f.out.call(f, "call_function", operator.getitem, [self, key], {})
+        return f.out.call(f, "call_function", operator.getitem, [self, _place(key)], {})
 
     def set_item(self, f: Frame, key: Value, value: Value) -> None:
-        f.out.call(f, "call_function", operator.setitem, [self, key, value], {})
+        f.out.call(f, "call_function", operator.setitem, [self, _place(key), value], {})
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name in self.written:
@@ -227,11 +227,24 @@ class TensorValue(Value):
             return self._elements(f)
         if name == "requires_grad_":
             return self._require_grad(f, *args, **kwargs)
+        if name == "new_tensor" and args and (made := self._new_of_array(f, args, kwargs)) is not None:
+            return made
         if not hasattr(tocha.Tensor, name) or (
             self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__
         ):
             return self.get_attribute(f, name).call(f, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)
+
+    def _new_of_array(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+        """new_tensor() of an array of NumPy; None where it is of something else."""
+        from tocha._dynamo import arrays
+
+        array, own = args[0].realize(), Constant(self.fact.dtype)
+        return (
+            arrays.to_tensor(f, tocha.tensor, array, args[1:], {"dtype": own, **kwargs})
+            if arrays.has_array(array)
+            else None
+        )
 
     def hash_key(self, f: Frame) -> Any:
         return ("tensor", id(self))
@@ -244,3 +257,10 @@ class TensorValue(Value):
         cg.load(cg.out.plain(self))
         cg.load_constant(self.cls)
         cg.end_call(2)
+
+
+def _place(key: Value) -> Value:
+    """A key of tensors, where arrays of NumPy name places too."""
+    from tocha._dynamo import arrays
+
+    return arrays.inner_key(key) if arrays.has_array(key) else key

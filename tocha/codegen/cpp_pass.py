@@ -20,9 +20,7 @@ class Pass:
     def __init__(self, writer: Any):
         self.writer = writer  # of the kernel: a KernelWriter (cpp_loops.py)
         self.reads: dict[Any, int] = {}  # Load, Position or the name of a variable
-        self.indirect: dict[
-            s.Atom, tuple[Node, Any]
-        ] = {}  # indices that are computed: their value and how many there may be
+        self.indirect: dict[s.Atom, tuple[Node, Any]] = {}  # computed indices: their value, and how many there may be
         self.values: dict[Buffer, Node] = {}  # computed in this pass
 
     def input(self, read: Any, dtype: dt.DType) -> Node:

@@ -72,6 +72,14 @@ inline Vec<double> multiply_add<double>(Vec<double> a, Vec<double> b, Vec<double
 }
 #endif
 
+// All lanes, from the first on.
+template <class T>
+inline T sum_of(Vec<T> v) {
+  T sum = 0;
+  for (int i = 0; i < kLanes<T>; ++i) sum += v[i];
+  return sum;
+}
+
 // The first `count` lanes; the others are zero.
 template <class T>
 inline Vec<T> load_first(const T* p, int64_t count) {

@@ -11,13 +11,6 @@ namespace {
 
 constexpr int kColumns = 8;  // columns that are gone through at once: y and x are read once for all of them
 
-template <class T>
-T sum_of(Vec<T> v) {
-  T sum = 0;
-  for (int i = 0; i < kLanes<T>; ++i) sum += v[i];
-  return sum;
-}
-
 // f(row, count) for the whole vectors of [0, rows), then for what is left.
 template <class T, class F>
 inline void for_vectors(int64_t rows, F f) {

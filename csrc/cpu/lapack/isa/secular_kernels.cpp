@@ -13,13 +13,6 @@ namespace {
 
 constexpr int kMostSteps = 200;  // interpolation takes about five; halving an interval as often as a float allows
 
-template <class T>
-T sum_of(Vec<T> v) {
-  T sum = 0;
-  for (int i = 0; i < kLanes<T>; ++i) sum += v[i];
-  return sum;
-}
-
 // f(z, poles) for all vectors of [begin, end); lanes beyond the end are zero.
 template <class T, class F>
 inline void for_lanes(int64_t begin, int64_t end, const T* z, const T* poles, F f) {

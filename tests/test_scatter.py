@@ -243,3 +243,10 @@ def test_an_index_out_of_bounds_changes_nothing(shape):
         with pytest.raises(RuntimeError, match=f"index {shape[-1]} is out of bounds for dimension {len(shape) - 1}"):
             call()
     assert (x == 1).all() and (view == 1).all() and (backed == 1).all()
+
+
+def test_an_index_of_fewer_dims_is_refused_before_it_is_looked_at():
+    x, index = tocha.zeros([1] * 7 + [3]), tocha.zeros(40, 40, dtype=tocha.int64)
+    for call in (lambda: x.scatter_add(7, index, index.float()), lambda: x.clone().scatter_(7, index, 1.0)):
+        with pytest.raises(RuntimeError, match="same number of dimensions"):
+            call()

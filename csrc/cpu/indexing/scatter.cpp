@@ -22,25 +22,20 @@ Ints held_strides(const Tensor& t, int64_t dim) {
   return s;
 }
 
-// Nobody but the caller holds t and its memory, a copy for one: what a refused call leaves there nobody will see.
-bool is_unseen(const Tensor& t) {
-  const Storage& memory = t.storage();
-  return Py_REFCNT(t.object()) == 1 && memory.refs == 1 && !memory.context && !memory.wrapper;
-}
+// Nobody but one tensor holds the memory.
+bool is_held_once(const Storage& memory) { return memory.refs == 1 && !memory.context && !memory.wrapper; }
 
 // The arguments of a scatter, checked against each other; `source` may be null (a value).
 struct Scatter {
   Tensor self, index, source;
   int64_t dim;
   const char* op;
-  bool nothing;  // an empty index
-  bool checked;  // the indices are; else each is when its turn comes
+  bool nothing;         // an empty index
+  bool checked = true;  // the indices are; else each is when its turn comes
 
   Scatter(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op_in)
-      : dim(wrap_dim(dim_in, self_in.dim(), op_in)),
-        op(op_in),
-        nothing(index_in.numel() == 0),
-        checked(!is_unseen(self_in) || !is_shared_out(index_in)) {
+      : dim(wrap_dim(dim_in, self_in.dim(), op_in)), op(op_in), nothing(index_in.numel() == 0) {
+    const bool alone = Py_REFCNT(self_in.object()) == 1;
     self = with_dim(self_in);
     cpu::check_together(op, {self_in, index_in, source_in});
     TOCHA_CHECK(nothing || index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
@@ -70,13 +65,13 @@ struct Scatter {
     if (!computes(self)) return;
     index = cpu::apart_from(cpu::to_int64(index), self);
     if (source) source = cpu::plain(cpu::apart_from(source, self));
+    // What a refused call leaves in a tensor that only the caller holds, a copy for one, nobody will see.
+    checked = !(alone && is_held_once(self.storage()) && is_shared_out());
     if (checked) cpu::check_range(index, 0, self.size(dim), dim, self.size(dim), ErrorKind::Runtime, op);
   }
 
   // Threads share out lines of different indices, and may as well check them then.
-  bool is_shared_out(const Tensor& t) const {
-    return t.dim() > 1 && t.is_contiguous() && t.numel() >= 2 * num_threads() * t.size(dim);
-  }
+  bool is_shared_out() const { return index.is_contiguous() && index.numel() >= 2 * num_threads() * index.size(dim); }
 
   // One long line of indices, which are not shared out: each thread has some of the places instead, and goes through
   // all indices for those that are its own. What comes to a place comes in the order of the indices.

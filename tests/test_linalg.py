@@ -457,7 +457,8 @@ def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n
         assert np.abs(a.astype("float64") @ vectors - vectors * values).max() < scale
         assert np.abs(vectors.T @ vectors - np.eye(n)).max() < n * np.finfo(dtype).eps
         assert (np.diff(values) >= 0).all()
-        assert np.abs(tocha.linalg.eigvalsh(tocha.tensor(a), UPLO=uplo).double().numpy() - values).max() < scale
+        alone = tocha.linalg.eigvalsh(tocha.tensor(a), UPLO=uplo).double().numpy()
+        assert np.abs(alone - values).max() < 5 * scale  # without square roots, and less exact
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

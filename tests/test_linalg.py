@@ -487,7 +487,7 @@ def test_qr_by_blocks_of_reflections(shape, dtype, mode):
     assert (r == np.triu(r)).all()
 
 
-@pytest.mark.parametrize("n", [48, 65, 100, 255])
+@pytest.mark.parametrize("n", [48, 65, 100, 255, 600])  # from 512 on threads share products with vectors, too
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_eigenvectors_do_not_depend_on_the_number_of_threads(n, threads):
     a = hermitian(n, n)
@@ -514,7 +514,9 @@ def test_triangular_systems_of_few_columns(columns, upper):
 
 @pytest.mark.parametrize("full", [True, False])
 @pytest.mark.parametrize("kind", ["random", "of rank 5", "of zeros", "huge", "tiny"])
-@pytest.mark.parametrize("shape", [(64, 64), (97, 97), (120, 70), (70, 120), (200, 70), (66, 300), (160, 129)])
+@pytest.mark.parametrize(
+    "shape", [(64, 64), (97, 97), (120, 70), (70, 120), (200, 70), (66, 300), (160, 129), (400, 380)]
+)
 def test_threads_share_singular_vectors(shape, kind, full):
     """Large matrices of any form: few threads or many find the vectors of one."""
     rng = np.random.default_rng(3)

@@ -40,9 +40,9 @@ struct PickLoops {
   int64_t (*offsets)(int64_t* out, const char* index, int64_t stride, int64_t size, int64_t step, bool plus, int64_t n);
   // Those of n indices that are in [low, high), as offsets of `step` bytes each, and the elements of `itemsize` bytes
   // that belong to them, both of which need room for n + kSelectSlack; returns how many.
-  bool selects_vectors;  // of 4 bytes: selecting costs little beside merging
   int64_t (*select)(const int64_t* index, const char* src, int64_t src_stride, int64_t itemsize, int64_t low,
                     int64_t high, int64_t step, int64_t n, int64_t* offsets, char* selected);
+  bool selects_vectors;  // elements of 4 bytes by vectors: that costs little beside merging them
   // dst[i] = value where mask[i], for elements of `itemsize` bytes
   void (*fill_where)(int64_t itemsize, char* dst, int64_t dst_stride, const char* mask, int64_t mask_stride,
                      const char* value, int64_t n);

@@ -23,7 +23,9 @@ Ints held_strides(const Tensor& t, int64_t dim) {
 }
 
 // Nobody but one tensor holds the memory.
-bool is_held_once(const Storage& memory) { return memory.refs == 1 && !memory.context && !memory.wrapper; }
+bool is_held_once(const Storage& memory) {
+  return memory.refs == 1 && !memory.context && !memory.wrapper && !memory.from_shared_memory;
+}
 
 // The arguments of a scatter, checked against each other; `source` may be null (a value).
 struct Scatter {

@@ -89,7 +89,7 @@ void symmetric_product(int64_t n, const T* a, int64_t ld, const T* x, T* y, std:
   };
   parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t p = begin; p < end; ++p)
-      reduction<T>().add_symmetric(n, bound(p), p + 1 == parts ? n : bound(p + 1), a, ld, x, sums.data() + p * n);
+      reduction<T>().add_symmetric(n, bound(p), bound(p + 1), a, ld, x, sums.data() + p * n);
   });
   for (int64_t p = 0; p < parts; ++p)
     for (int64_t i = bound(p); i < n; ++i) y[i] += sums[static_cast<size_t>(p * n + i)];

@@ -91,6 +91,29 @@ def leaves(value):
     return [v for v in tocha.utils._pytree.tree_leaves(value) if isinstance(v, tocha.Tensor)]
 
 
+IN_PARTS = [o for o in CALLABLE if o.parts is not None]
+
+
+@pytest.mark.parametrize("o", IN_PARTS, ids=named)
+def test_what_is_no_view_is_none_in_parts(o):
+    """Views cannot be detached in place, and share their base's memory: a graph must see them where eager does."""
+    tried = 0
+    for sample in s.samples(o, usual_dtype(o)):
+        f, tensors = tensors_first(o, sample)
+        seen = []
+
+        def traced(*given, f=f, seen=seen):
+            found = f(*given)
+            seen.extend(t._is_view() for t in leaves(found))
+            return found
+
+        make_fx(traced, tracing_mode="fake")(*copied(tensors))
+        want = [t._is_view() for t in leaves(f(*copied(tensors)))]
+        assert not [i for i, (now, before) in enumerate(zip(seen, want, strict=True)) if now and not before]
+        tried += 1
+    assert tried
+
+
 # ---- tables ----------------------------------------------------------------------------------------
 
 

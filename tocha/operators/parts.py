@@ -38,21 +38,22 @@ def matmul_in_parts(self, other):
     if a == 2 and b == 2:
         return op.mm(self, other)
     if a == 1 and b == 2:
-        return op.mm(self.unsqueeze(0), other).squeeze(0)
+        return op._unsafe_view(op.mm(self.unsqueeze(0), other), [other.shape[1]])
     if b <= 2:
         flat = self.reshape([product(self.shape[:-1]), self.shape[-1]])
         if b == 1:
             return op._unsafe_view(op.mv(flat, other), [*self.shape[:-1]])
         return op._unsafe_view(op.mm(flat, other), [*self.shape[:-1], other.shape[-1]])
-    if a == 1:
-        return op.matmul(self.unsqueeze(0), other).squeeze(-2)
-    batch = broadcast_shapes(self.shape[:-2], other.shape[:-2], "matmul")
+    batch = [*other.shape[:-2]] if a == 1 else broadcast_shapes(self.shape[:-2], other.shape[:-2], "matmul")
     count = product(batch)
-    first = self.expand([*batch, self.shape[-2], self.shape[-1]])
-    left = first.reshape([count, self.shape[-2], self.shape[-1]])
+    rows = 1 if a == 1 else self.shape[-2]
+    left = self.expand([*batch, rows, self.shape[-1]]).reshape([count, rows, self.shape[-1]])
     second = other.expand([*batch, other.shape[-2], other.shape[-1]])
     right = second.reshape([count, other.shape[-2], other.shape[-1]])
-    return op._unsafe_view(op.bmm(left, right), [*batch, self.shape[-2], other.shape[-1]])
+    found = op.bmm(left, right)
+    if a == 1:
+        return op._unsafe_view(found, [*batch, other.shape[-1]])
+    return op._unsafe_view(found, [*batch, rows, other.shape[-1]])
 
 
 @parts(nn_linear)

@@ -161,6 +161,21 @@ def test_softmax_takes_the_short_exponential():
     )
 
 
+def test_passes_with_dear_formulas_fetch_the_next_row():
+    gate = compiled(lambda x, g: x.softmax(-1) * g.sigmoid(), randn(6, 640), randn(6, 640, seed=1)).source
+    assert gate.count("vec::fetch(") == 2  # where x is read for the last time, and the gate
+    assert "vec::fetch(" not in compiled(lambda x: (x.softmax(-1), x.sum(-1)), randn(2, 5000)).source
+    assert "vec::fetch(" not in compiled(lambda x: x - x.mean(-1, keepdim=True), randn(6, 640)).source
+    assert "vec::fetch(" not in compiled(lambda x, w: x.exp().sum(-1) * w, randn(640), randn(640, seed=1)).source
+
+
+@pytest.mark.parametrize("shape", [(3, 50), (7,), (2, 3, 16)])
+def test_gelu_is_one_function(shape):
+    x = randn(*shape) * 4
+    assert "math::gelu(" in compiled(F.gelu, x).source
+    assert_close(F.gelu(x), 0.5 * x * (1 + (x * math.sqrt(0.5)).erf()))
+
+
 def test_softmax_of_rows_that_are_masked():
     x = randn(4, 40)
     x[1] = -math.inf

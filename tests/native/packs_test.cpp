@@ -56,6 +56,7 @@ void functions(const float* x, const float* other) {
   DEAR(log);
   DEAR(log1p);
   DEAR(erf);
+  DEAR(gelu);
   DEAR(exp2);
   DEAR(log2);
   DEAR(log10);

@@ -75,6 +75,7 @@ class KernelWriter:
         self.index = IndexPrinter(known, self.symbol_name)
         self.passes = 0
         self.fetched: set[Buffer] = set()  # what an earlier pass over the row has read
+        self.row: Any = None  # the variable along which the next row lies, where passes go over rows
 
     # -- names
 
@@ -438,6 +439,7 @@ class KernelWriter:
             mine = [m for m in members if self.group_of[m] == count]
             columns[count] = self.coalesced(own, made, mine)
         sizes, variables = self.coalesced(sizes, variables, members, columns=False)
+        self.row = variables[-1] if variables else None
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
         held = lodged(self, [s.atom_of(v) for _, made in columns.values() for v in made])

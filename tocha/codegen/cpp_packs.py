@@ -11,7 +11,7 @@ from typing import Any
 
 from tocha.codegen.cpp_pass import Pass
 from tocha.codegen.cpp_scalar import VectorForm
-from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
+from tocha.codegen.cpp_vectors import atom_of, is_one, step_of, write_loop
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -67,7 +67,7 @@ def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variabl
         t.put(f"vec::store({w.pointer(b)} + {w.index(w.store_place(b))}, vec::pack({r}), how);")
     t.close("};")
     t.put(f"int64_t c = {begin};")
-    t.put(f"for (; c + {PACK} <= {end}; c += {PACK}) step(c, vec::Whole());")
+    write_loop(w, p, last, f"for (; c + {PACK} <= {end}; c += {PACK})", "step(c, vec::Whole());")
     if not (begin.isdigit() and end.isdigit() and (int(end) - int(begin)) % PACK == 0):
         t.put(f"if (c < {end}) step(c, vec::First{{{end} - c}});")
     t.close()

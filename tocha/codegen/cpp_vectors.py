@@ -25,6 +25,7 @@ LONG_BODY = 24  # statements, beyond which registers do not last for so many
 SHORT_ROW = 8  # elements, below which there is nothing for vectors
 WIDEST = 16  # elements that a vector has at most
 STRIP = 512  # elements that are computed before they are folded
+LONGEST_FETCHED = 4096  # elements: of longer rows the first ones would be gone again when they are read
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,32 @@ def vector_type(
         if any(d is not t for d in fold.states) or not merges:
             return None
     return t
+
+
+def next_row(w: Any, p: Any, last: Any) -> list[str]:
+    """What asks for the same place of the next row of what a pass reads: the processor's own look-ahead begins anew with every page."""
+    if w.row is None:
+        return []
+    lines, own = [], w.scratch.keys() | w.strips.keys() | w.variables.keys()
+    for r in p.reads:
+        if not isinstance(r, Load) or r.buffer in own:
+            continue
+        start, step = s.substitute(r.address, {atom_of(last): 0}), step_of(r.address, w.row)
+        if is_one(step_of(r.address, last)) and isinstance(step, int) and SHORT_ROW <= abs(step) <= LONGEST_FETCHED:
+            lines.append(f"vec::fetch({w.pointer(r.buffer)} + {w.index(s.add(start, step))} + c);")
+    return lines
+
+
+def write_loop(w: Any, p: Any, last: Any, head: str, body: str) -> None:
+    """A loop over c whose steps take long enough to fetch the next row meanwhile."""
+    lines = next_row(w, p, last)
+    if not lines:
+        w.text.put(f"{head} {body}")
+        return
+    w.text.open(f"{head} {{")
+    for line in (*lines, body):
+        w.text.put(line)
+    w.text.close()
 
 
 def write_vector_fold(
@@ -251,7 +278,11 @@ class VectorFold:
             for u in range(self.copies):
                 text.put(f"step(c + {u} * W, {self.group(u)});")
             text.close()
-        text.put(f"for (; c + W <= {end}; c += W) step(c, {self.group(0)});")
+        head, body = f"for (; c + W <= {end}; c += W)", f"step(c, {self.group(0)});"
+        if self.by is PACKS:
+            write_loop(w, self.p, last, head, body)
+        else:
+            text.put(f"{head} {body}")
         if rest is not None:
             text.put(f"for (; c < {end}; ++c) rest(c, {', '.join(f'z{k}' for k in range(self.states))});")
         for _ in variables[:-1] if self.strips is None else variables:

@@ -15,7 +15,7 @@ PACKED = frozenset({
     scalar.relu, scalar.where, scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge, scalar.isnan,
     scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not,
     scalar.exp, scalar.exp_below_zero, scalar.expm1, scalar.log, scalar.log1p, scalar.tanh, scalar.sigmoid, scalar.erf,
-    scalar.exp2, scalar.log2, scalar.log10, scalar.sin, scalar.cos,
+    scalar.gelu, scalar.exp2, scalar.log2, scalar.log10, scalar.sin, scalar.cos,
 })  # fmt: skip
 # What packs have lane by lane: no reason to go by them, and none against it.
 LANEWISE = frozenset({

@@ -280,7 +280,7 @@ def celu_gradient(grad, self, alpha):
 @activation("_gelu(Tensor self) -> Tensor", variants="function", word="GeluKernelImpl")
 def gelu_exact(x):
     """self * ndtr(self)."""
-    return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
+    return s.gelu(x)
 
 
 @gradient(gelu_exact, "self")

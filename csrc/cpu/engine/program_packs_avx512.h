@@ -111,6 +111,7 @@ TOCHA_PACK_FUNCTION(cos)
 TOCHA_PACK_FUNCTION(tanh)
 TOCHA_PACK_FUNCTION(sigmoid)
 TOCHA_PACK_FUNCTION(erf)
+TOCHA_PACK_FUNCTION(gelu)
 #undef TOCHA_PACK_FUNCTION
 TOCHA_MATH vec::Pack exp_below_zero(vec::Pack x) { return exp(x); }  // as the eager softmax does here
 TOCHA_MATH vec::Pack copysign(vec::Pack magnitude, vec::Pack sign) { return {copysign(magnitude.lanes, sign.lanes)}; }

@@ -170,6 +170,7 @@ TOCHA_MATH Pack erf(Pack x) {
   Pack a = at_most(abs(x), 4.0f);
   return copysign(expm1_nonpositive(-madd(a, poly(a, kErfSlope), a)), x);
 }
+TOCHA_MATH Pack gelu(Pack x) { return 0.5f * x * (1.0f + erf(x * 0.70710678118654752f)); }
 
 #endif
 

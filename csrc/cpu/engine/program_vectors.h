@@ -49,6 +49,8 @@ TOCHA_MATH void look_ahead(const void* p) {
   for (uintptr_t line = 0; line < kVectors * kBytes; line += 64)
     __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + 2048 + line));
 }
+// Asks for the line at p, which the next row will need.
+TOCHA_MATH void fetch(const void* p) { __builtin_prefetch(p); }
 TOCHA_MATH void store(float* p, F32 x) { std::memcpy(p, &x, sizeof x); }
 TOCHA_MATH void store(double* p, F64 x) { std::memcpy(p, &x, sizeof x); }
 

@@ -61,12 +61,12 @@ TOCHA_MATH F32x16 horner(F32x16 x, float c0, C... c) {
 TOCHA_MATH F32x16 abs(F32x16 x) { return _mm512_abs_ps(x); }
 TOCHA_MATH F32x16 sqrt(F32x16 x) { return _mm512_maskz_sqrt_ps(kAllLanes, x); }
 // As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first. The instructions give
-// their second operand where both are equal or one is NaN.
+// their second operand where both are equal or one is NaN: only a NaN that comes as b is left to be kept.
 TOCHA_MATH F32x16 maximum(F32x16 a, F32x16 b) {
-  return _mm512_mask_mov_ps(_mm512_maskz_max_ps(kAllLanes, b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
+  return _mm512_mask_max_ps(b, _mm512_cmp_ps_mask(b, b, _CMP_ORD_Q), b, a);
 }
 TOCHA_MATH F32x16 minimum(F32x16 a, F32x16 b) {
-  return _mm512_mask_mov_ps(_mm512_maskz_min_ps(kAllLanes, b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
+  return _mm512_mask_min_ps(b, _mm512_cmp_ps_mask(b, b, _CMP_ORD_Q), b, a);
 }
 // Both keep a NaN that comes as x: the instructions give their second operand then.
 TOCHA_MATH F32x16 at_least(F32x16 x, float low) { return _mm512_maskz_max_ps(kAllLanes, splat(low), x); }
@@ -109,14 +109,13 @@ TOCHA_MATH F32x16 exp(F32x16 x) {
   return scale_by_power(madd(madd(power, a.r, lost), growth, power), a.n);
 }
 // 1 / (1 + e^-x) = u / (u + p), where u = 2^floor(n) and p = e^-r 2^-(n - floor(n)): this keeps the left tail down to
-// the subnormals. Of the sum the small terms come first.
+// the subnormals.
 TOCHA_MATH F32x16 sigmoid(F32x16 x) {
   auto a = reduce_exp<16>(x);
   F32x16 power = lookup(kExpMinusSixteenths[0], a.low_bits), lost = lookup(kExpMinusSixteenths[1], a.low_bits);
   F32x16 decline = horner(a.r, 1.0f, -0x1.000222p-1f, 0x1.555734p-3f);
   F32x16 u = scale_by_power(splat(1.0f), at_most(a.n, 60.0f));
-  F32x16 greater = _mm512_maskz_max_ps(kAllLanes, u, power), lesser = _mm512_maskz_min_ps(kAllLanes, u, power);
-  return u / (greater + madd(_mm512_fnmadd_ps(power, a.r, lost), decline, lesser));
+  return u / (u + madd(_mm512_fnmadd_ps(power, a.r, lost), decline, power));
 }
 TOCHA_MATH F32x16 exp2(F32x16 x) {
   F32x16 r = _mm512_maskz_reduce_ps(kAllLanes, x, 0), square = r * r;
@@ -156,6 +155,18 @@ TOCHA_MATH F32x16 tanh(F32x16 x) {
   return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(abs(x), splat(end), _CMP_GE_OQ), copysign(splat(1.0f), x));
 }
 TOCHA_MATH F32x16 erf(F32x16 x) { return odd_by_cells<19, true>(x, kErfCells, 1.3125f, 3.93f); }
+// x (1 + erf(x / sqrt2)) / 2 = x / 2 + |x| erf(|x| / sqrt2) / 2: no sign to be taken off and put back.
+TOCHA_MATH F32x16 gelu(F32x16 x) {
+  F32x16 magnitude = abs(x), a = at_most(magnitude, 5.625f);
+  __m512i cell = _mm512_maskz_srli_epi32(kAllLanes, _mm512_castps_si512(a + splat(2.25f)), 19);
+  F32x16 r = a - lookup(kGeluCells[0], cell);
+  F32x16 y = lookup(kGeluCells[5], cell);
+  y = madd(y, r, lookup(kGeluCells[4], cell));
+  y = madd(y, r, lookup(kGeluCells[3], cell));
+  y = madd(y, r, lookup(kGeluCells[2], cell));
+  y = madd(y, r, lookup(kGeluCells[1], cell));
+  return madd(magnitude, y, splat(0.5f) * x);
+}
 
 // Logarithms: x = 2^k m with 0.75 <= m < 1.5, and log m = -log c + log(1 + r) with r = m c - 1. The parts of x are
 // such that 0 gives -inf, infinity itself, and negative numbers NaN: the hardware's k is -inf and inf for the first

@@ -173,20 +173,11 @@ TOCHA_MATH bool erfinv_needs_slow(float x) { return beyond_inner_erfinv(x); }
 TOCHA_MATH double erfinv_fast(double x) { return erfinv(x); }
 TOCHA_MATH bool erfinv_needs_slow(double) { return false; }
 
-// x Phi(x), the exact form. Phi on the left is erfc / 2, not 1 + erf, so the tail keeps its digits.
-TOCHA_MATH float gelu(float x) {
-  float a = at_most(fabs(x), 10.0f);
-  // -log(erfc(a / sqrt2)) / a, about the middle of the range, where its terms do not cancel.
-  float slope = poly(a - 3.0f, 0x1.f8b5f4p0f, 0x1.bfaefp-2f, 0x1.2cb324p-7f, -0x1.5788e4p-10f, 0x1.6c8d2p-13f,
-                     -0x1.5391bap-16f, 0x1.eb9296p-20f, -0x1.e4caeap-25f, -0x1.ec7282p-26f, 0x1.3e5d6ep-27f,
-                     -0x1.b63242p-30f, 0x1.6a7808p-33f, -0x1.4d1bfap-37f, 0x1.043ad8p-42f);
-  auto e = reduce_exp(-a * slope);
-  float q = exp_reduced(e.r);
-  float tail = q * power_of_two<float>(e.bits, -1);
-  tail = x < -10.0f ? 0.0f : tail;
-  return x * (x < 0.0f ? tail : 1.0f - tail);
+// x Phi(x) as PyTorch has it: its left tail is what 1 + erf leaves.
+template <class T>
+TOCHA_MATH T gelu(T x) {
+  return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752)));
 }
-TOCHA_MATH double gelu(double x) { return 0.5 * x * erfc(x * -0x1.6a09e667f3bcdp-1); }
 // 0.5 x (1 + tanh(u)) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3).
 template <class T>
 TOCHA_MATH T gelu_tanh(T x) {

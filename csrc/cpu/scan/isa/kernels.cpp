@@ -119,6 +119,15 @@ struct SumVector {
   }
 };
 
+// Two accumulators to a register are added up no faster than one after the other.
+template <class Acc>
+constexpr bool adds_vectors() {
+  if constexpr (std::is_arithmetic_v<Acc>)
+    return SumVector<Acc>::kWidth > 2;
+  else
+    return false;
+}
+
 template <class Op, class In, class Out>
 struct Loops {
   using Acc = typename AccOf<Out>::type;
@@ -181,7 +190,7 @@ struct Loops {
 
   static void scan(const In* in, Out* out, int64_t stride, int64_t streams, int64_t n, const ScanCarry* carries) {
     int64_t s = 0;
-    if constexpr (std::is_same_v<Op, Sum> && std::is_arithmetic_v<Acc>) {
+    if constexpr (std::is_same_v<Op, Sum> && adds_vectors<Acc>()) {
       for (; s < streams; ++s) scan_sum(in + s * stride, out + s * stride, n, load<Acc>(carries[s]));
     } else {
       // More rows in step than these would compete for the cache where they are a power of two apart.

@@ -161,6 +161,39 @@ def test_softmax_takes_the_short_exponential():
     )
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: tocha.stack((x[..., 0::2] - x[..., 1::2], x[..., 0::2] * x[..., 1::2]), -1).flatten(-2),
+        lambda x: tocha.stack((x, x + 1, x * 2), -1),
+        lambda x: tocha.stack([x[..., 2] - x[..., 3], x[..., 0], x[..., 1] / 2, x[..., 4]], -1),
+        lambda x: tocha.cat((x[..., :1] * 2, x[..., 3:4]), -1),
+        lambda x: x[..., :2] + tocha.arange(2.0),
+        lambda x: (x[..., None] + tocha.tensor([0.5, -0.5, 2.0])).exp(),
+        lambda x: x[..., :4].reshape(*x.shape[:-1], 2, 2).transpose(-1, -2) + 1,
+        lambda x: tocha.stack((x.long() // 3, x.long() % 3), -1),
+        lambda x: tocha.where(tocha.arange(3) == 1, x[..., :3], -x[..., :3]),
+        lambda x: nn.functional.pad(x[..., :1], (1, 1)) * 3,
+    ],
+)
+@pytest.mark.parametrize("shape", [(5, 6), (3, 40, 8), (2, 1, 3, 34)])
+def test_short_last_dims_are_written_out(f, shape):
+    x = randn(*shape)
+    source = compiled(f, x).source
+    assert not any(f"{name} < {n}; ++{name}" in source for name in ("i1", "i2", "i3", "i4") for n in (1, 2, 3))
+    assert_close(tocha.compile(f, dynamic=True)(x), f(x))
+
+
+def test_packs_are_stored_in_turn():
+    c = compiled(lambda a, b: (a[:, None] + b).exp(), randn(50), randn(3, seed=1))
+    assert "store_in_turn" in c.source
+    assert "store_in_turn" in compiled(lambda a, b: (a[:, None] - b).sigmoid(), randn(16), randn(2, seed=1)).source
+
+
+def test_four_neighbours_that_are_computed_alike_are_a_vector():
+    assert "< 4; ++" in compiled(lambda x, w: x * w, randn(50, 4), randn(4, seed=1)).source
+
+
 def test_passes_with_dear_formulas_fetch_the_next_row():
     gate = compiled(lambda x, g: x.softmax(-1) * g.sigmoid(), randn(6, 640), randn(6, 640, seed=1)).source
     assert gate.count("vec::fetch(") == 2  # where x is read for the last time, and the gate

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, write_out
 from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
@@ -70,6 +71,9 @@ class KernelWriter:
         self.scratch: dict[Buffer, Member] = {}
         self.strips: dict[Buffer, Any] = {}  # arrays between two loops of a pass, and where in them an element goes
         self.places: dict[Member, dict[s.Atom, Any]] = {}
+        self.last_points: list[
+            dict[Member, dict[s.Atom, Any]]
+        ] = []  # the same where the last dims are written out, for each point of them
         self.names: dict[s.Atom, str] = {}
         self.faults = False
         self.index = IndexPrinter(known, self.symbol_name)
@@ -86,7 +90,9 @@ class KernelWriter:
             self.sizes[a] = f"n{len(self.sizes)}"
         return self.sizes[a]
 
-    def pointer(self, b: Buffer) -> str:
+    def pointer(self, b: Buffer | Neighbour) -> str:
+        if isinstance(b, Neighbour):
+            return self.pointer(b.buffer)
         if b in self.scratch or b in self.strips:
             return f"row_{b.name}"
         return self.buffers.setdefault(b, f"p{len(self.buffers)}")
@@ -173,19 +179,25 @@ class KernelWriter:
         variables = self.new_variables("i", sizes)
         for m in members:
             self.place_columns(m, sizes, variables)
+        whole = sizes, variables, {m: dict(at) for m, at in self.places.items()}
         sizes, variables = self.coalesced(sizes, variables, members)
-        self.task_rows, self.task_columns = s.product(sizes[:-1]), sizes[-1] if sizes else 1
         p = Pass(self)
         outputs = self.pass_values(p, members)
+        if gains(self, p, outputs, sizes, variables):
+            sizes, variables = write_out(self, sizes[-1], *whole)
+            p = Pass(self)
+            outputs = neighbours_of(self, p, members)
+        neighbours = max(1, len(self.last_points))
+        self.task_rows, self.task_columns = s.product(sizes[:-1]), s.mul(sizes[-1] if sizes else 1, neighbours)
         if len(sizes) <= 1:
-            self.task_rows, self.task_columns = self.task_columns, 1
+            self.task_rows, self.task_columns = s.product(sizes), neighbours
             for (
                 v
             ) in variables:  # named alike whatever the dims were, so that kernels that do the same have the same text
                 self.names[s.atom_of(v)] = "i"  # type: ignore[index]
             self.emit_points(p, outputs, variables[0] if variables else None, "begin", "end")
             return
-        across = transposed_along(p, sizes, variables)
+        across = None if self.last_points else transposed_along(p, sizes, variables)
         if across is not None:
             write_tiles(self, p, outputs, sizes, variables, across)
             return
@@ -245,7 +257,9 @@ class KernelWriter:
         for line in stored_as(b.dtype, f"{self.pointer(b)}[{self.index(self.store_place(b))}]", value):
             self.text.put(line)
 
-    def store_place(self, b: Buffer) -> Any:
+    def store_place(self, b: Buffer | Neighbour) -> Any:
+        if isinstance(b, Neighbour):
+            return b.place
         if b in self.strips:
             return self.strips[b]
         m = self.member_of(b)
@@ -294,8 +308,9 @@ class KernelWriter:
             changed = [s.substitute(e, change) for e in expressions]  # type: ignore[arg-type]
             atom = s.atom_of(outer)
             if not any(atom in s.free_symbols(e) for e in changed):
-                for m in members:
-                    self.places[m] = {k: s.substitute(v, change) for k, v in self.places[m].items()}  # type: ignore[arg-type]
+                for places in self.last_points or [self.places]:
+                    for m in members:
+                        places[m] = {k: s.substitute(v, change) for k, v in places[m].items()}  # type: ignore[arg-type]
                 expressions = changed
                 sizes[i : i + 2] = [s.mul(sizes[i], sizes[i + 1])]
                 variables[i : i + 2] = [both]
@@ -305,8 +320,7 @@ class KernelWriter:
     def expressions(self, members: Sequence[Member]) -> list[Any]:
         """Every index expression of the members, on the kernel's variables."""
         found = []
-        for m in members:
-            at = self.places[m]
+        for m, at in [(m, places[m]) for places in self.last_points or [self.places] for m in members]:
             for r in m.loop.reads:
                 if isinstance(r, Load):
                     if r.guard is not True:

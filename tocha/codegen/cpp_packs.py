@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tocha.codegen.cpp_neighbours import MOST_NEIGHBOURS
 from tocha.codegen.cpp_pass import Pass
 from tocha.codegen.cpp_scalar import VectorForm
 from tocha.codegen.cpp_vectors import atom_of, is_one, step_of, write_loop
@@ -38,8 +39,32 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
     for r, i in p.reads.items():
         if i in needed and not is_neighbours(r, variable):
             return False
-    places = [(b.dtype is dt.float32 and is_one(step_of(w.store_place(b), variable))) for b, _ in outputs]
-    return all(places) and bool(goes_on_packs(w.with_fixed(nodes, fixed), masks=True))
+    stored = all(b.dtype is dt.float32 for b, _ in outputs) and stores(w, [b for b, _ in outputs], variable) is not None
+    return stored and bool(goes_on_packs(w.with_fixed(nodes, fixed), masks=True))
+
+
+def stores(w: Any, buffers: Sequence[Any], variable: Any) -> list[tuple[int, int]] | None:
+    """What is stored together, as the first of the buffers and how many: one by one where lanes are neighbours in memory, or several that
+    are each other's neighbours. None where they are neither."""
+    found, i = [], 0
+    while i < len(buffers):
+        place = w.store_place(buffers[i])
+        step = step_of(place, variable)
+        if not isinstance(step, int) or not 1 <= step <= MOST_NEIGHBOURS:
+            return None
+        for k, b in enumerate(buffers[i : i + step]):
+            there = w.store_place(b)
+            if (
+                w.pointer(b) != w.pointer(buffers[i])
+                or s.add(there, s.scale(place, -1)) != k
+                or step_of(there, variable) != step
+            ):
+                return None
+        if i + step > len(buffers):
+            return None
+        found.append((i, step))
+        i += step
+    return found
 
 
 def is_neighbours(r: Any, variable: Any) -> bool:
@@ -63,8 +88,14 @@ def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variabl
     t.open(f"auto step = [&](int64_t {name}, auto how) __attribute__((always_inline)) {{")
     for line in code.body:
         t.put(line)
-    for (b, _), r in zip(outputs, code.results, strict=True):
-        t.put(f"vec::store({w.pointer(b)} + {w.index(w.store_place(b))}, vec::pack({r}), how);")
+    for i, count in stores(w, [b for b, _ in outputs], last) or []:
+        b, packs = outputs[i][0], [f"vec::pack({r})" for r in code.results[i : i + count]]
+        at = f"{w.pointer(b)} + {w.index(w.store_place(b))}"
+        t.put(
+            f"vec::store({at}, {packs[0]}, how);"
+            if count == 1
+            else f"vec::store_in_turn({at}, {{{', '.join(packs)}}}, how);"
+        )
     t.close("};")
     t.put(f"int64_t c = {begin};")
     write_loop(w, p, last, f"for (; c + {PACK} <= {end}; c += {PACK})", "step(c, vec::Whole());")

@@ -63,7 +63,10 @@ class Pass:
             read = m.loop.reads[n.attr]  # type: ignore[index]
             if isinstance(read, Position):
                 index_symbols(read.value)
-                return self.input(Position(self.writer.simplified(read.value, places)), n.dtype)
+                value = self.writer.simplified(read.value, places)
+                return (
+                    scalar.constant(value, n.dtype) if isinstance(value, int) else self.input(Position(value), n.dtype)
+                )
             index_symbols(read.address)
             index_symbols(read.guard)
             if read.buffer in self.values:

@@ -313,3 +313,27 @@ TOCHA_MATH Pack swapped(Pack x) {
 TOCHA_ISA_END
 
 #endif
+
+TOCHA_ISA_BEGIN
+namespace vec {
+
+// Elements of several packs in turn: those of one lane side by side.
+template <int kPacks>
+TOCHA_MATH void store_in_turn(float* p, const Pack (&x)[kPacks], int64_t count) {
+  alignas(64) float lanes[kPacks][kPack];
+  for (int k = 0; k < kPacks; ++k) store(lanes[k], x[k], Whole());
+  for (int64_t i = 0; i < count; ++i) {
+    for (int k = 0; k < kPacks; ++k) p[i * kPacks + k] = lanes[k][i];
+  }
+}
+template <int kPacks>
+TOCHA_MATH void store_in_turn(float* p, const Pack (&x)[kPacks], Whole) {
+  store_in_turn(p, x, kPack);
+}
+template <int kPacks>
+TOCHA_MATH void store_in_turn(float* p, const Pack (&x)[kPacks], First n) {
+  store_in_turn(p, x, n.count);
+}
+
+}  // namespace vec
+TOCHA_ISA_END

@@ -1,0 +1,61 @@
+"""Points whose last dims are short, as those of pairs, corners and colours are: written out one by one, in loops along the other dims.
+
+`torch.stack((a, b), -1)` is such a kernel: each step writes both, from what has vectors along the rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocha.codegen.cpp_pass import Cuts, Pass
+from tocha.ir import dtypes as dt
+from tocha.ir import symbolic as s
+from tocha.ir.kernels import Member
+from tocha.ir.loops import Buffer
+from tocha.ir.node import Node
+
+MOST_NEIGHBOURS = 4
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """One of a few neighbouring elements of a buffer that are written in one step."""
+
+    buffer: Buffer
+    place: Any
+
+    @property
+    def dtype(self) -> dt.DType:
+        return self.buffer.dtype
+
+
+def gains(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], sizes: list[Any], variables: list[Any]) -> bool:
+    """Whether the last dim is too short for a loop. Four elements that are computed alike are a vector of their own."""
+    if len(sizes) < 2 or not isinstance(sizes[-1], int) or not 2 <= sizes[-1] <= MOST_NEIGHBOURS:
+        return False
+    return sizes[-1] < MOST_NEIGHBOURS or len(Cuts(p, [n for _, n in outputs], variables[-1]).ranges) > 1
+
+
+def write_out(
+    w: Any, count: int, sizes: list[Any], variables: list[Any], places: dict[Member, dict[s.Atom, Any]]
+) -> tuple[list[Any], list[Any]]:
+    """Puts each point of the last dims, `count` in all, into what w knows of places: the sizes and variables that are left."""
+    members, inner = w.kernel.members, len(sizes)
+    while s.product(sizes[inner:]) != count:
+        inner -= 1
+    for point in itertools.product(*(range(n) for n in sizes[inner:])):
+        at = {s.atom_of(v): i for v, i in zip(variables[inner:], point, strict=True)}
+        w.last_points.append({m: {k: w.simplified(e, at) for k, e in places[m].items()} for m in members})
+    return w.coalesced(sizes[:inner], variables[:inner], members)
+
+
+def neighbours_of(w: Any, p: Pass, members: Sequence[Member]) -> list[tuple[Any, Node]]:
+    """Nodes of the members' results at each point of the last dims, and where they are stored."""
+    outputs = []
+    for places in w.last_points:
+        w.places, p.values = places, {}
+        outputs += [(Neighbour(b, w.store_place(b)), n) for b, n in w.pass_values(p, members)]
+    return outputs

@@ -383,6 +383,27 @@ def test_circular_padding_repeats_what_is_left_after_cutting(pad, dynamic):
         assert_close(got, wanted)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, i: F.embedding(i, x) * 2,
+        lambda x, i: x.index_select(0, i) * 2,
+        lambda x, i: x.index_select(1, i[0]) + 1,
+        lambda x, i: x.gather(1, i[:, None]) * 2,
+        lambda x, i: F.cross_entropy(x, i) * 2,
+        lambda x, i: F.multi_margin_loss(x, i) * 2,
+    ],
+)
+def test_only_indexing_counts_from_the_end(program):
+    x = randn(4, 4)
+    for dynamic in (False, True):
+        c = tocha.compile(program, dynamic=dynamic)
+        assert_close(c(x, tocha.tensor([3, 1, 0, 2])), program(x, tocha.tensor([3, 1, 0, 2])))
+        for bad in (-1, 4):
+            with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
+                c(x, tocha.tensor([bad, 1, 0, 2]))
+
+
 def test_compile_takes_the_backend():
     @tocha.compile(backend="inductor")
     def f(x, y):

@@ -578,11 +578,21 @@ def test_a_sum_into_a_given_tensor_has_its_dtype(f):
 
 def test_inputs_without_a_gradient_are_refused(x):
     weight, target = tocha.rand(4, requires_grad=True), tocha.tensor([0, 1, 2])
-    for loss in (F.nll_loss, F.cross_entropy):
-        with pytest.raises(RuntimeError, match="not differentiable with respect to argument 'weight'"):
-            loss(x, target, weight)
-        with tocha.no_grad():
-            loss(x, target, weight)
+    losses = (
+        ("weight", F.nll_loss),
+        ("weight", F.cross_entropy),
+        ("weight", lambda x, t, w: F.multi_margin_loss(x, t, weight=w)),
+        ("weight", lambda x, t, w: F.binary_cross_entropy(x.sigmoid(), x.detach().sigmoid(), w)),
+        ("weight", lambda x, t, w: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid(), w)),
+        ("pos_weight", lambda x, t, w: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid(), pos_weight=w)),
+        ("target", lambda x, t, w: F.soft_margin_loss(x, w.expand(3, 4))),
+    )
+    for name, loss in losses:
+        for run in (loss, tocha.compile(loss)):
+            with pytest.raises(RuntimeError, match=f"not differentiable with respect to argument '{name}'"):
+                run(x, target, weight)
+            with tocha.no_grad():
+                run(x, target, weight)
 
 
 def test_what_requires_grad_is_not_resized(x):

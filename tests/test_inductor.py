@@ -348,6 +348,62 @@ def test_random_numbers_are_eagers():
         assert_close(got, f(x))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_draws_in_place_follow_addresses(dynamic):
+    def f(x):
+        return (
+            F.dropout(x, 0.3),
+            F.alpha_dropout(x + 1, 0.3, True),
+            (x * 1).bernoulli_(0.5),
+            x.clone()[:, ::2].bernoulli_(0.5),
+        )
+
+    c = tocha.compile(f, dynamic=dynamic)
+    for n in (3, 5):
+        x = randn(4, 30, n).permute(2, 0, 1)
+        tocha.manual_seed(3)
+        got = c(x)
+        tocha.manual_seed(3)
+        expected = f(x)
+        for g, e in zip(got, expected, strict=True):
+            assert_close(g, e)
+            assert g.stride() == e.stride()
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("pad", [(3, -2, 1, 1), (-1, 2, -2, -1), (-1, 3, 2, -3)])
+def test_circular_padding_repeats_what_is_left_after_cutting(pad, dynamic):
+    c = tocha.compile(lambda x: F.pad(x, pad, "circular"), dynamic=dynamic)
+    for n in (5, 7):
+        x = randn(2, 3, n, 6).requires_grad_()
+        expected = F.pad(x, pad, "circular")
+        assert_close(c(x), expected)
+        weight = randn(*expected.shape)
+        (got,), (wanted,) = (tocha.autograd.grad((y * weight).sum(), x) for y in (c(x), expected))
+        assert_close(got, wanted)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, i: F.embedding(i, x) * 2,
+        lambda x, i: x.index_select(0, i) * 2,
+        lambda x, i: x.index_select(1, i[0]) + 1,
+        lambda x, i: x.gather(1, i[:, None]) * 2,
+        lambda x, i: F.cross_entropy(x, i) * 2,
+        lambda x, i: F.multi_margin_loss(x, i) * 2,
+    ],
+)
+def test_only_indexing_counts_from_the_end(program):
+    x = randn(4, 4)
+    for dynamic in (False, True):
+        c = tocha.compile(program, dynamic=dynamic)
+        assert_close(c(x, tocha.tensor([3, 1, 0, 2])), program(x, tocha.tensor([3, 1, 0, 2])))
+        for bad in (-1, 4):
+            with pytest.raises((IndexError, RuntimeError), match=r"out of (range|bounds)"):
+                c(x, tocha.tensor([bad, 1, 0, 2]))
+
+
 def test_compile_takes_the_backend():
     @tocha.compile(backend="inductor")
     def f(x, y):

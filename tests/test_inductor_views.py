@@ -319,3 +319,63 @@ def test_results_lie_as_what_as_strided_showed_says(dynamic):
         results[1].sum().backward()
         grads.append(x.grad)
     tocha.testing.assert_close(*grads)
+
+
+def set_then_written(x, y):
+    z = x.clone()
+    z.set_(y)
+    z.mul_(2)
+    return z
+
+
+def data_written(x, y):
+    z = x.clone()
+    z.data = y
+    z.data.mul_(2)
+    return z.view(-1), y + 1
+
+
+def data_swapped(x, y):
+    a, b = x.clone(), y.clone()
+    a.data, b.data = b.data, a.data
+    a.add_(1)
+    return a, b
+
+
+def input_set(x, y):
+    x.add_(3)
+    kept = x.clone()
+    x.set_(y)
+    x.mul_(2)
+    return kept, x + y
+
+
+@pytest.mark.parametrize("program", [set_then_written, data_written, data_swapped, input_set])
+def test_writes_to_what_was_put_on_other_memory(program):
+    seen = []
+    for f in (program, tocha.compile(program)):
+        x, y = tocha.arange(6.0), tocha.arange(8.0)
+        results = f(x, y)
+        results = results if isinstance(results, tuple) else (results,)
+        places = [r.untyped_storage().data_ptr() == y.untyped_storage().data_ptr() for r in results]
+        seen.append(([r.tolist() for r in results], x.tolist(), y.tolist(), places))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x.t_(), x + 1, x.view(-1) if x.is_contiguous() else x[1:]),
+        lambda x: (x.add_(1), x.unsqueeze_(0), x * 2)[1:],
+        lambda x: (x.unsqueeze_(1), x.mul_(2), x[:2])[1:],
+    ],
+)
+def test_inputs_get_another_geometry_at_every_size(program):
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, dynamic=True)
+    for n in (3, 6, 2):
+        seen = []
+        for f in (program, compiled):
+            x = tocha.arange(n * 4.0).view(n, 4)
+            seen.append([(t.tolist(), t.stride()) for t in (*f(x), x)])
+        assert seen[0] == seen[1]

@@ -108,3 +108,26 @@ def test_layout_of_losses(name: str, given: tuple[Geometry, Geometry]) -> None:
         return layouts(m, lambda a, b: getattr(m.nn.functional, name)(a, b, reduction="none"), given, "float32")
 
     assert run(tocha) == run(torch)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda m, x: m.nn.functional.group_norm(x, 2),
+        lambda m, x: m.nn.functional.grid_sample(x, m.zeros(2, 3, 5, 2), align_corners=False),
+        lambda m, x: m.nn.functional.pad(x, (1, 1, 1, 1), "circular"),
+        lambda m, x: m.nn.functional.pad(x, (1, -1, 1, 1), "circular"),
+        lambda m, x: m.nn.functional.pad(x, (1, 1, 1, 1), "reflect"),
+        lambda m, x: m.nn.functional.pad(x, (1, 1, 1, 1), "replicate"),
+        lambda m, x: m.nn.functional.instance_norm(x),
+    ],
+)
+def test_layout_of_pictures_with_channels_last(program: Any) -> None:
+    def pictures(m: Any) -> Any:
+        return m.arange(192.0).view(2, 4, 6, 4).contiguous(memory_format=m.channels_last).sin()
+
+    want = program(torch, pictures(torch))
+    for run in (lambda x: program(tocha, x), tocha.compile(lambda x: program(tocha, x))):
+        got = run(pictures(tocha))
+        assert got.stride() == want.stride()
+        torch.testing.assert_close(torch.tensor(got.tolist()), want, rtol=1e-5, atol=1e-5)

@@ -38,6 +38,7 @@ from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 AS_STRIDED = _ops.ops.aten.as_strided.default
+SET_TO_TENSOR = _ops.ops.aten.set_.source_Tensor
 
 
 class Storage:
@@ -61,15 +62,11 @@ class Step:
 
     @property
     def is_symbolic(self) -> bool:
-        return any(isinstance(v, Symbolic) for v in pytree.tree_leaves((self.args, self.kwargs)))
+        return has_symbols((self.args, self.kwargs))
 
     def at(self, values: Mapping[Atom, int]) -> Step:
         """The same with these numbers for symbols: on a real tensor a symbol would be what it was while tracing."""
-
-        def plain(v: Any) -> Any:
-            return evaluate(v.env.simplify(v.expr), values) if isinstance(v, Symbolic) else v
-
-        args, kwargs = pytree.tree_map(plain, (self.args, self.kwargs))
+        args, kwargs = numbers_at((self.args, self.kwargs), values)
         return Step(self.handle, args, kwargs, self.index)
 
     def undo(self, base: Tensor, new: Tensor) -> Tensor:
@@ -85,6 +82,19 @@ class Step:
         reader = Eager()
         with reader:
             return released(rule.inverse(values[0], held(new), *values[1:], *place))
+
+
+def has_symbols(numbers: Any) -> bool:
+    return any(isinstance(v, Symbolic) for v in pytree.tree_leaves(numbers))
+
+
+def numbers_at(numbers: Any, values: Mapping[Atom, int]) -> Any:
+    """The same with these numbers for symbols."""
+
+    def plain(v: Any) -> Any:
+        return evaluate(v.env.simplify(v.expr), values) if isinstance(v, Symbolic) else v
+
+    return pytree.tree_map(plain, numbers)
 
 
 class Alias:
@@ -343,11 +353,23 @@ class Functionalizer:
             self.first[made] = first = self.first.get(old, old)
             self.moved[first] = made
             return made
+        if n.target is SET_TO_TENSOR and all(isinstance(self.of.get(a), Alias) for a in n.args):  # type: ignore[arg-type]
+            return self.set_to(n)
         if written(schema):
             return self.writing(n)
         if schema._is_view_op() and isinstance(n.args[0], Node):
             return self.view(n, n.target)
         return self.fresh(self.called(n))
+
+    def set_to(self, n: Node) -> Alias:
+        """A tensor that is put on the memory of another: from then on a view of that."""
+        old, source = self.of[n.args[0]], self.of[n.args[1]]  # type: ignore[index]
+        step = Step(_ops.ops.aten.alias.default, (), {})
+        value = self.traced(step.apply, self.read(source))
+        made = Alias(source.storage, (*source.chain, step), value, (*source.recorded, step))
+        self.first[made] = first = self.first.get(old, old)
+        self.moved[first] = made
+        return made
 
     def given(self, n: Node) -> Any:
         """An input or a constant. One whose elements share memory is a view of a storage that has each of them once."""
@@ -492,7 +514,7 @@ class Functionalizer:
                     values[a.name] = getattr(like, a.name)
                     names.append(a)
         found = self.traced(
-            form,
+            filled_in_place if form is _ops.ops.aten.bernoulli.p else form,
             *(values[a.name] for a in names if not a.kwarg_only),
             **{a.name: values[a.name] for a in names if a.kwarg_only},
         )
@@ -534,10 +556,23 @@ class Functionalizer:
         for first, alias in self.moved.items():
             if first in self.inputs:
                 value = self.read(alias)
+                if alias.storage is not first.storage:
+                    self.move_to(first, alias)
+                    continue
                 given = (value.shape, value.stride(), value.storage_offset())
                 node = self.node_of(self.placeholder_value(first))
                 shown = self.tracer.create_arg(tuple(list(g) if isinstance(g, tuple) else g for g in given))
                 self.tracer.graph.call_function(_ops.ops.aten.as_strided_.default, (node, *shown))  # type: ignore[misc]
+
+    def move_to(self, first: Alias, alias: Alias) -> None:
+        """An input that the program put on other memory is put there: on that of another input, or on new memory."""
+        value = self.read(alias)
+        if alias.storage.given is not None:
+            value = self.placeholder_value(alias)
+            for step in alias.chain:
+                value = self.traced(step.apply, value)
+        node = self.node_of(self.placeholder_value(first))
+        self.tracer.graph.call_function(SET_TO_TENSOR, (node, self.node_of(value)))
 
     def placeholder_value(self, alias: Alias) -> Tensor:
         assert alias.storage.given is not None
@@ -550,6 +585,9 @@ def root_of(n: Node) -> Node:
         of: Any = n.args[0] if n.target is operator.getitem else n
         if not isinstance(of, Node) or not isinstance(of.target, _ops.OpOverload):
             return n
+        if of.target is SET_TO_TENSOR and isinstance(of.args[1], Node):
+            n = of.args[1]
+            continue
         schema = of.target._schema
         place = n.args[1] if of is not n and len(schema._returns) > 1 else 0
         letters = schema._returns[place].alias if schema._returns else ""  # type: ignore[index]
@@ -587,6 +625,15 @@ def leading_ones_off(f: Any) -> list[tuple[Any, Any]]:
     while dims and type(dims[0][0]) is int and dims[0][0] == 1:
         del dims[0]
     return dims
+
+
+def filled_in_place(target: Tensor, p: float, *, generator: Any = None) -> Tensor:
+    """bernoulli.p as bernoulli_ draws: elements are filled in the order of their addresses, not of a tensor of its own."""
+    order = sorted(range(target.ndim), key=target.stride().__getitem__, reverse=True)
+    if order == list(range(target.ndim)):
+        return _ops.ops.aten.bernoulli.p(target, p, generator=generator)
+    drawn = _ops.ops.aten.bernoulli.p(target.permute(order), p, generator=generator)
+    return drawn.permute([order.index(d) for d in range(target.ndim)])
 
 
 def lies_otherwise(value: Tensor, old: Tensor) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.functionalize import overlaps, root_of, without_repeats
+from tocha._functorch.functionalize import has_symbols, numbers_at, overlaps, root_of, without_repeats
 from tocha._functorch.joint import (
     CONSTANT,
     INPUT,
@@ -114,7 +114,9 @@ def wrapping_of(traced: Traced) -> Wrapping:
         traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.sources,
         traced.refusals, traced.on_bases, traced.wrappers, traced.tangents if traced.wrappers is not None else [],
     )  # fmt: skip
-    if any(step.is_symbolic for o in traced.outputs for step in o.chain) and traced.wrappers is None:
+    symbolic = any(step.is_symbolic for o in traced.outputs for step in o.chain)
+    symbolic |= any(has_symbols(m.geometry) for m in traced.mutations)
+    if symbolic and traced.wrappers is None:
         results = traced.module.graph.output_node().args[0][: traced.num_raw]  # type: ignore[index]
         raws = [n.meta.get("val") if isinstance(n, Node) else n for n in results]
         for is_raw, values in ((True, raws), (False, traced.fakes)):
@@ -272,18 +274,19 @@ class Compiled:
         raw = self.run(*given)
         if on_bases is not None:
             given = [*given, *args]
+        values = self.symbol_values(given, raw) if self.wrapping.symbols else {}  # of inputs as they came
         for m in self.wrapping.mutations:
-            self.write(m, given[m.input], raw)
-        return [self.result(o, given, raw) for o in self.wrapping.outputs]
+            self.write(m, given[m.input], raw, values)
+        return [self.result(o, given, raw, values) for o in self.wrapping.outputs]
 
-    def write(self, m: Mutation, target: Tensor, raw: Sequence[Any]) -> None:
+    def write(self, m: Mutation, target: Tensor, raw: Sequence[Any], values: Mapping[Atom, int]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
         left, before = m.writes, version_of(target)
         with autograd.no_grad():
             if m.memory and m.raw is not None:
                 target.set_(raw[m.raw])
             elif m.geometry is not None:
-                sizes, strides, offset = m.geometry
+                sizes, strides, offset = numbers_at(m.geometry, values) if values else m.geometry
                 geometry = (sizes, strides, target.storage_offset() + offset)
                 make_room(target, geometry)
                 target.as_strided_(*geometry)
@@ -297,7 +300,7 @@ class Compiled:
         for _ in range(left):
             target._bump_version()
 
-    def result(self, o: Output, args: Sequence[Any], raw: Sequence[Any]) -> Any:
+    def result(self, o: Output, args: Sequence[Any], raw: Sequence[Any], values: Mapping[Atom, int]) -> Any:
         if o.kind == CONSTANT:
             return o.value
         if o.kind == RAW:
@@ -307,7 +310,6 @@ class Compiled:
         if o.kind == PART:
             return at_path(args[o.index], o.path)
         base = args[o.index] if o.kind == VIEW_OF_INPUT else raw[o.index]
-        values = self.symbol_values(args, raw) if self.wrapping.symbols else {}
         with autograd.set_grad_enabled(_C.is_grad_enabled() and o.recorded):
             for step in o.chain:
                 base = (step.at(values) if values else step).apply(base)

@@ -210,7 +210,7 @@ def wanting_inputs(reader: Any, o: Operator, arguments: dict[str, Any]) -> list[
 
 
 def refuse_constants(reader: Any, o: Operator, arguments: dict[str, Any]) -> None:
-    for n in o.constants:
+    for n in o.constants if reader.recording() else ():
         if reader.wanting(arguments.get(n)) is not None:
             raise RuntimeError(
                 f"[{o.name}] The function '{o.name}' is not differentiable with respect to argument '{n}'. This input cannot have "

@@ -214,6 +214,7 @@ class Recorder(FakeInterpreter):
         if o.kind == "foreach":
             return self.composed(o, arguments, inplace)
         if o.kind == "composite" and not o.gradients:
+            history.refuse_constants(self, o, arguments)
             result = self.composed(o, arguments, inplace)
             if o.node:
                 history.label(self, o, arguments, inplace, result)

@@ -191,6 +191,7 @@ def bce_target_gradient(grad, self):
 @loss(
     "nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
     node="BinaryCrossEntropyBackward0",
+    constants=("weight",),
     whole=True,
     word="binary_cross_entropy",
 )
@@ -246,6 +247,7 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
 @loss(
     "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=0) -> Tensor",
     node="BinaryCrossEntropyWithLogitsBackward0",
+    constants=("weight", "pos_weight"),
     aten=(
         "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
     ),
@@ -561,6 +563,7 @@ def margin_ranking_loss(input1, input2, target, margin, reduction):
 @loss(
     "nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
     node="SoftMarginLossBackward0",
+    constants=("target",),
     whole=True,
 )
 def soft_margin_loss(self, target, reduction):
@@ -635,6 +638,7 @@ def multilabel_margin_loss(self, target, reduction):
 @loss(
     "nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
     node="MultiMarginLossBackward0",
+    constants=("weight",),
     samples=lambda t: [((t(3, 4), t.index(3, below=4)), {}), ((t(3, 4), t.index(3, below=4), 2, 0.5, t(4), 0), {})],
     whole=True,
     word="multi_margin_loss_cpu_kernel",

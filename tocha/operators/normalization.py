@@ -305,7 +305,7 @@ def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     check_channels("weight", weight, C, self.shape)
     check_channels("bias", bias, C, self.shape)
     d = statistics_dtype(self, weight, bias, "group_norm")
-    return Out(self.shape, self.dtype), Out([N, group], d), Out([N, group], d)
+    return Out(self.shape, self.dtype, strides=cat_strides(self.shape, [self])), Out([N, group], d), Out([N, group], d)
 
 
 @gradient(native_group_norm, "self", "weight", "bias")

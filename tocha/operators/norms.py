@@ -404,10 +404,10 @@ def renorm(self, p, dim, maxnorm):
     return (wide * scale).to(self.dtype).contiguous()
 
 
-@composite("nn_normalize(Tensor self, float p=2.0, int dim=1, float eps=1e-12) -> Tensor", variants="function, out")
+@composite("nn_normalize(Tensor self, float p=2.0, int[1] dim=1, float eps=1e-12) -> Tensor", variants="function, out")
 def nn_normalize(self, p, dim, eps):
     """input / max(its p-norm along dim, eps)."""
-    return self / op.linalg_vector_norm(self, p, [dim], True).clamp_min(eps).expand_as(self)
+    return self / op.linalg_vector_norm(self, p, dim, True).clamp_min(eps).expand_as(self)
 
 
 @composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", variants="function")

@@ -339,8 +339,7 @@ def upsample_lanczos2d_aa_gradient(grad, self, align_corners, scales_h, scales_w
 )
 def _grid_sample(self, grid, interpolation, padding, align_corners):
     """The picture at the grid's points: (N, C, spatial...) and (N, points..., dims) give (N, C, points...)."""
-    shape = [self.shape[0], self.shape[1], *grid.shape[1 : grid.ndim - 1]]
-    return Out(shape, self.dtype, strides=cat_strides(shape, [self]))
+    return Out([self.shape[0], self.shape[1], *grid.shape[1 : grid.ndim - 1]], self.dtype)
 
 
 @native(

@@ -95,7 +95,8 @@ namespace {
 // Where each place of a padded dim comes from.
 std::vector<int64_t> padded_sources(int64_t n, int64_t before, int64_t after, const std::string& mode) {
   std::vector<int64_t> from(static_cast<size_t>(n + before + after));
-  int64_t skipped = std::max<int64_t>(-before, 0);  // circular padding repeats what is left after cutting
+  // Circular padding repeats what is left after cutting; where that is nothing, any place inside will do.
+  int64_t skipped = std::min(std::max<int64_t>(-before, 0), std::max<int64_t>(n - 1, 0));
   int64_t kept = std::max<int64_t>(n - skipped - std::max<int64_t>(-after, 0), 1);
   for (size_t i = 0; i < from.size(); ++i) {
     int64_t at = static_cast<int64_t>(i) - before;

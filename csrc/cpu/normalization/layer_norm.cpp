@@ -154,10 +154,12 @@ void _fused_rms_norm(const Tensor& out, const Tensor& rstd, const Tensor& self, 
 void native_group_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self,
                        const Tensor& weight, const Tensor& bias, int64_t, int64_t C, int64_t HxW, int64_t group,
                        double eps) {
+  Tensor rows = out.is_contiguous() ? out : empty(out.sizes(), out.dtype(), out.device());
   if (self.dtype() == DType::Float64)
-    group_norm_as<double>(out, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
+    group_norm_as<double>(rows, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
   else
-    group_norm_as<float>(out, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
+    group_norm_as<float>(rows, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
+  if (!rows.is(out)) cpu::copy(out, rows);
 }
 
 }  // namespace tocha::native

@@ -13,10 +13,11 @@ from tocha.ir.sym_types import expression as plain
 from tocha.operators.copies import _to_copy, clone, to_dtype
 from tocha.operators.distances import linalg_cross
 from tocha.operators.factories import arange_step, full
-from tocha.operators.indexing import index
+from tocha.operators.indexing import embedding, index, index_select
 from tocha.operators.joins import cat, is_skipped
 from tocha.operators.rearrange import _in_format_of, constant_pad_nd
 from tocha.operators.record import elements
+from tocha.operators.scatter import gather
 from tocha.operators.view_copies import _dense_copy, detach_copy
 
 
@@ -111,6 +112,34 @@ def indexed_element(reader, at, self, indices):
         size = reader.size(self, k)
         where.append(reader.loaded(scalar.where(n < 0, n + reader.position(size), n), size))
     return reader.read(self, where)
+
+
+def chosen_place(reader, index, at, self, dim):
+    """A place along a dim that an index of its own says. Unlike `index`, what reads so refuses places counted from the end."""
+    return reader.loaded(scalar.cast(reader.read(index, at), dt.int64), reader.size(self, dim))
+
+
+@elements(embedding)
+def embedding_element(reader, at, weight, indices, padding_idx, scale_grad_by_freq, sparse):
+    rank = indices.ndim
+    return reader.read(weight, [chosen_place(reader, indices, at[:rank], weight, 0), *at[rank:]])
+
+
+@elements(index_select)
+def selected_element(reader, at, self, dim, index):
+    if self.ndim == 0:
+        raise reader.refusal("index_select: a number has no dim")
+    d = dim % self.ndim
+    place = chosen_place(reader, index, at[d : d + 1] if index.ndim else [], self, d)
+    return reader.read(self, [*at[:d], place, *at[d + 1 :]])
+
+
+@elements(gather)
+def gathered_element(reader, at, self, dim, index, sparse_grad):
+    if self.ndim == 0 or index.ndim != self.ndim:
+        raise reader.refusal("gather: numbers have no dims")
+    d = dim % self.ndim
+    return reader.read(self, [*at[:d], chosen_place(reader, index, at, self, d), *at[d + 1 :]])
 
 
 @elements(linalg_cross)

@@ -41,7 +41,9 @@ def sources(like, n, before, after, mode):
     if mode == "replicate":
         return at.clamp(0, n - 1)
     if mode == "circular":
-        return op.remainder(at, n)
+        cut = max(-before, 0)
+        left = n - cut - max(-after, 0)
+        return cut + op.remainder(at - cut, left)
     return (n - 1) - op.abs((n - 1) - op.abs(at))
 
 

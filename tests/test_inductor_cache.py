@@ -170,6 +170,35 @@ def test_functions_of_the_user_are_not_kept(folder):
     assert graph_cache.key_of(tocha.fx.GraphModule(tocha.nn.Module(), graph), [tocha.ones(1)]) is None
 
 
+def test_functions_with_a_backward_are_those_of_the_user(folder):
+    """Their `apply` is the library's; two of them are two functions all the same."""
+
+    def times(factor):
+        class Times(tocha.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * factor
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * factor
+
+        return Times
+
+    for factor in (17, 23):
+        made, x = times(factor), tocha.ones(1, requires_grad=True)
+        with pytest.raises(graph_cache.NotKept):
+            graph_cache.function_text(made.apply)
+        y = tocha.compile(lambda x, made=made: made.apply(x), fullgraph=True)(x)
+        y.backward()
+        assert y.item() == x.grad.item() == factor
+
+
+def test_methods_of_objects_are_not_kept():
+    with pytest.raises(graph_cache.NotKept):
+        graph_cache.function_text(tocha.nn.Linear(1, 1).forward)
+
+
 def test_an_entry_that_nobody_understands_is_as_good_as_none(folder, compilations):
     f = lambda x: x * 2.5 + 3  # noqa: E731
     tocha.compile(f, backend="inductor")(tocha.ones(3))

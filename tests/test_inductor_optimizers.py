@@ -43,3 +43,32 @@ def test_a_number_of_an_element_is_computed_once():
             for found, expected in zip(compiled(x, mine), f(x, theirs), strict=True):
                 tocha.testing.assert_close(found, expected)
         assert mine.item() == 3
+
+
+def test_lists_that_operators_only_write_to():
+    """`_foreach_zero_` and `_foreach_copy_` have no results, but return what they wrote to."""
+
+    def f(grads, kept):
+        tocha._foreach_copy_(kept, [g * 2 for g in grads])
+        tocha._foreach_zero_(grads)
+        return grads[0] + 1
+
+    grads, kept = [tocha.ones(2), tocha.ones(3)], [tocha.empty(2), tocha.empty(3)]
+    assert tocha.compile(f, fullgraph=True)(grads, kept).tolist() == [1, 1]
+    assert [g.tolist() for g in grads] == [[0, 0], [0, 0, 0]]
+    assert [k.tolist() for k in kept] == [[2, 2], [2, 2, 2]]
+
+
+def test_gradients_that_are_kept_and_set_to_zero():
+    parameters = [nn.Parameter(tocha.ones(2)), nn.Parameter(tocha.ones(3))]
+    optimizer = tocha.optim.SGD(parameters, lr=0.5)
+
+    @tocha.compile
+    def step(scale):
+        optimizer.zero_grad(set_to_none=False)
+        (sum(p.sum() for p in parameters) * scale).backward()
+        optimizer.step()
+
+    for _ in range(2):
+        step(tocha.tensor(1.0))
+    assert [p.tolist() for p in parameters] == [[0, 0], [0, 0, 0]]

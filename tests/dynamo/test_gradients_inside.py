@@ -123,3 +123,28 @@ def test_a_backward_that_runs_uncaptured_captures_nothing_of_the_compiler(backen
     counter = CompileCounter()
     tocha.compile(g, backend=counter)(leaf(3))
     assert counter.frame_count == 1  # x + 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_of_intermediates_are_retained(backend):
+    """What the graph returns is what gets the gradient, and what was made of it before is not."""
+
+    def f(x):
+        x.retain_grad()  # a leaf: keeps its own anyway
+        h = x * 2
+        h.retain_grad()
+        return h.sin().sum(), h
+
+    for _ in range(2):
+        x = leaf(3)
+        loss, h = tocha.compile(f, backend=backend)(x)
+        loss.backward()
+        assert h.retains_grad
+        tocha.testing.assert_close(h.grad, (2 * x.detach()).cos())
+        tocha.testing.assert_close(x.grad, 2 * h.grad)
+
+
+def test_what_needs_no_gradient_retains_none():
+    f = tocha.compile(lambda x: (x + 1).retain_grad(), backend="eager")
+    with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad=False"):
+        f(tocha.ones(2))

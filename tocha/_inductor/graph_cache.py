@@ -97,6 +97,10 @@ def function_text(f: Any) -> str:
     owner = getattr(f, "__self__", None)
     if isinstance(owner, ModuleType):  # a native function
         home = owner.__name__
+    elif isinstance(owner, type):  # a class's own: `apply` of all autograd.Functions is written in one place
+        home, name = owner.__module__, f"{owner.__qualname__}.{getattr(f, '__name__', '')}"
+    elif owner is not None:
+        raise NotKept(f"a method of an object: {f}")
     if home.split(".")[0] not in OWN or "<" in name or not name:
         raise NotKept(f"a function of somebody else: {f}")
     return f"{home}.{name}"

@@ -65,10 +65,9 @@ class TwinTarget:
             *(given[a.name] for a in places if not a.kwarg_only),
             **{a.name: given[a.name] for a in places if a.kwarg_only},
         )
+        returns = self.inplace.schema._returns  # none of `_foreach_zero_`, whose call returns what it wrote to
         own = out if isinstance(out, tuple) else (out,)
-        fresh = (
-            [o for o, r in zip(own, self.inplace.schema._returns, strict=True) if not r.alias] if own != (None,) else []
-        )
+        fresh = [o for o, r in zip(own, returns, strict=True) if not r.alias] if returns else []
         results = (*fresh, *(copies.get(a.name) for a in written(self.inplace.schema)))
         return results[0] if len(results) == 1 else results
 

@@ -459,7 +459,7 @@ class ClassValue(Value):
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name == "apply" and issubclass(self.value, Function):
-            return FunctionApply(self.value)
+            return FunctionApply(self)
         overlay = f.out.class_writes.get((id(self.value), name))
         if overlay is not None:
             return overlay
@@ -537,16 +537,21 @@ class ClassValue(Value):
 
 
 class FunctionApply(Value):
-    """apply of an autograd.Function: stands in the graph as it is, its forward and backward are not looked into."""
+    """apply of an autograd.Function: one node of the graph."""
 
-    def __init__(self, cls: Any) -> None:
-        self.cls = cls
+    def __init__(self, owner: ClassValue) -> None:
+        self.owner = owner
 
     def python_type(self) -> type:
         return types.MethodType
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return f.out.call(f, "call_function", self.cls.apply, args, kwargs)
+        from tocha._dynamo import custom_functions
+
+        cls: type[Function] = self.owner.value
+        if not cls.__module__.startswith("tocha."):
+            custom_functions.look_into(f, self.owner, args, kwargs)
+        return f.out.call(f, "call_function", cls.apply, args, kwargs)
 
 
 class ModuleValue(Value):

@@ -213,7 +213,11 @@ class TensorValue(Value):
             return self.as_class(args[0].constant())
         if name == "backward" and config.trace_autograd_ops:
             return self._backward(f, *args, **kwargs)
-        if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
+        if name == "retain_grad" and self.fact.requires_grad and self._is_leaf(f):
+            return Constant(None)
+        if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS) or (
+            name == "retain_grad" and self.fact.requires_grad  # of the tensor that leaves the graph, not of a node
+        ):
             self.refuse("autograd", f"{name}()")
         if name == "numpy":
             from tocha._dynamo import arrays

@@ -221,3 +221,10 @@ def test_the_gradient_of_a_variance_that_divides_by_nothing():
         with pytest.warns(UserWarning, match="degrees of freedom"):
             tocha.var(x, correction=len(values)).backward()
         assert str(x.grad.tolist()) == str(expected)
+
+
+def test_normalize_takes_several_dims():
+    x = tocha.arange(24.0).view(2, 3, 4) - 7
+    expected = x / x.abs().sum((0, 2), keepdim=True)
+    assert tocha.nn.functional.normalize(x, p=1, dim=(0, 2)).tolist() == expected.tolist()
+    assert tocha.nn.functional.normalize(x, p=1).tolist() == tocha.nn.functional.normalize(x, p=1, dim=(1,)).tolist()

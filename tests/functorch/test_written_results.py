@@ -77,3 +77,26 @@ def test_what_autograd_does_not_keep_can_be_written_to(program, dynamic, backend
 def test_what_autograd_keeps_cannot(program, backend):
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         gradient(program, backend)
+
+
+def of_a_copied_queue(w, queue, history):
+    return (w.sum(1) @ queue.clone()).sum() + (history.relu() @ w).sum() * 0.5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_inputs_that_autograd_does_not_keep_can_be_written_to(dynamic, backend):
+    """A queue that is written to after its copy was used, and a value with a history that is added to."""
+    found = []
+    for compiled in (False, True):
+        f = tocha.compile(of_a_copied_queue, backend=backend, dynamic=dynamic) if compiled else of_a_copied_queue
+        w = tocha.linspace(0.5, 1.5, 12).reshape(3, 4).requires_grad_()
+        queue = tocha.linspace(-1, 1, 12).reshape(3, 4)
+        leaf = tocha.linspace(-1, 1, 12).reshape(4, 3).requires_grad_()
+        history = leaf * 2
+        loss = f(w, queue, history)
+        queue[:, 1:] = 7
+        history.add_(1)
+        found.append(tocha.autograd.grad(loss, (w, leaf)))
+    for got, expected in zip(found[1], found[0], strict=True):
+        tocha.testing.assert_close(got, expected)

@@ -15,6 +15,7 @@ from typing import Any
 from tocha import _C, _ops, autograd
 from tocha._functorch.checks import add_checks
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
+from tocha._functorch.partitioners import WRITABLE
 from tocha._functorch.synthetic_bases import OnBases, groups_of, moved_from
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
 from tocha._subclasses.fake import FakeTensor, new, outside, version_of
@@ -215,6 +216,8 @@ class Tracing:
         with place:
             proxy = self.tracer.create_proxy("placeholder", name, (), {})
         self.last = proxy.node
+        if isinstance(value, Tensor) and not (value.requires_grad and value.is_leaf):
+            proxy.node.meta[WRITABLE] = True
         track_tensor_tree(value, proxy, tracer=self.tracer)
 
     def active(self) -> contextlib.ExitStack:

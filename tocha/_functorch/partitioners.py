@@ -22,6 +22,7 @@ from tocha.fx import Graph, GraphModule, Node
 from tocha.fx._lazy_graph_module import _LazyGraphModule
 from tocha.ir.layout import dense_order
 
+WRITABLE = "writable"  # marks, in its meta, an input that the program may write to before backward runs
 TANGENTS = "tangents"  # what the placeholders of gradients are called: tangents_1, ...
 CLONE = _ops.ops.aten.clone.default
 NEAR = 1.05  # a value one step further from backward's readers counts so much more
@@ -76,14 +77,16 @@ class Joint:
         return "" if leaves or n in self.results else "recompute"
 
     def _exposed(self) -> set[Node]:
-        """Values on the memory of results of which autograd keeps nothing: the caller may write to it before backward runs.
+        """Values on the memory of results and inputs of which autograd keeps nothing: the caller may write to it before backward runs.
 
         Where autograd itself keeps something of that memory, backward is refused after a write, with a compiler and without.
+        Parameters are not written to between the two, and would cost the most.
         """
         starts = {i for n, policy in self.policies.items() if policy == "recompute" for i in n.all_input_nodes}
         kept = {root_of(n) for n in self.forward if n in starts or self.needed_outside(n)}
-        written = {root_of(n) for n in self.results} - kept
-        return {n for n in self.forward if n.op == "call_function" and root_of(n) in written}
+        given = {n for n in self.inputs if n.meta.get(WRITABLE)}
+        written = ({root_of(n) for n in self.results} | given) - kept
+        return {n for n in self.forward if (n.op == "call_function" or n in given) and root_of(n) in written}
 
     def needed_outside(self, n: Node) -> bool:
         """Whether something that is not computed by forward reads it."""
@@ -168,7 +171,7 @@ def _cost(joint: Joint, n: Node, distance: int) -> float:
 
 
 def _is_held(joint: Joint, n: Node) -> bool:
-    return n.op == "placeholder" or (n in joint.results and n not in joint.exposed)
+    return (n.op == "placeholder" or n in joint.results) and n not in joint.exposed
 
 
 def _can_be_copied(n: Node) -> bool:

@@ -188,6 +188,8 @@ def test_packs_are_stored_in_turn():
     c = compiled(lambda a, b: (a[:, None] + b).exp(), randn(50), randn(3, seed=1))
     assert "store_in_turn" in c.source
     assert "store_in_turn" in compiled(lambda a, b: (a[:, None] - b).sigmoid(), randn(16), randn(2, seed=1)).source
+    both = compiled(lambda a, b: ((a[:, None] - b).sigmoid(), (a[:, None] * b).exp()), randn(40), randn(2, seed=1))
+    assert both.source.count("store_in_turn") == 2
 
 
 def test_four_neighbours_that_are_computed_alike_are_a_vector():

@@ -183,7 +183,7 @@ class KernelWriter:
         sizes, variables = self.coalesced(sizes, variables, members)
         p = Pass(self)
         outputs = self.pass_values(p, members)
-        if gains(self, p, outputs, sizes, variables):
+        if gains(p, outputs, sizes, variables):
             sizes, variables = write_out(self, sizes[-1], *whole)
             p = Pass(self)
             outputs = neighbours_of(self, p, members)

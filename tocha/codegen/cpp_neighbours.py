@@ -32,7 +32,7 @@ class Neighbour:
         return self.buffer.dtype
 
 
-def gains(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], sizes: list[Any], variables: list[Any]) -> bool:
+def gains(p: Pass, outputs: Sequence[tuple[Buffer, Node]], sizes: list[Any], variables: list[Any]) -> bool:
     """Whether the last dim is too short for a loop. Four elements that are computed alike are a vector of their own."""
     if len(sizes) < 2 or not isinstance(sizes[-1], int) or not 2 <= sizes[-1] <= MOST_NEIGHBOURS:
         return False
@@ -53,9 +53,10 @@ def write_out(
 
 
 def neighbours_of(w: Any, p: Pass, members: Sequence[Member]) -> list[tuple[Any, Node]]:
-    """Nodes of the members' results at each point of the last dims, and where they are stored."""
-    outputs = []
+    """Nodes of the members' results at each point of the last dims, and where they are stored: those of one buffer side by side."""
+    outputs: dict[Buffer, list[tuple[Any, Node]]] = {}
     for places in w.last_points:
         w.places, p.values = places, {}
-        outputs += [(Neighbour(b, w.store_place(b)), n) for b, n in w.pass_values(p, members)]
-    return outputs
+        for b, n in w.pass_values(p, members):
+            outputs.setdefault(b, []).append((Neighbour(b, w.store_place(b)), n))
+    return [o for found in outputs.values() for o in found]

@@ -48,20 +48,13 @@ def stores(w: Any, buffers: Sequence[Any], variable: Any) -> list[tuple[int, int
     are each other's neighbours. None where they are neither."""
     found, i = [], 0
     while i < len(buffers):
-        place = w.store_place(buffers[i])
+        place, pointer = w.store_place(buffers[i]), w.pointer(buffers[i])
         step = step_of(place, variable)
-        if not isinstance(step, int) or not 1 <= step <= MOST_NEIGHBOURS:
+        if not isinstance(step, int) or not 1 <= step <= min(MOST_NEIGHBOURS, len(buffers) - i):
             return None
         for k, b in enumerate(buffers[i : i + step]):
-            there = w.store_place(b)
-            if (
-                w.pointer(b) != w.pointer(buffers[i])
-                or s.add(there, s.scale(place, -1)) != k
-                or step_of(there, variable) != step
-            ):
+            if w.pointer(b) != pointer or w.store_place(b) != s.add(place, k):
                 return None
-        if i + step > len(buffers):
-            return None
         found.append((i, step))
         i += step
     return found
@@ -91,11 +84,8 @@ def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variabl
     for i, count in stores(w, [b for b, _ in outputs], last) or []:
         b, packs = outputs[i][0], [f"vec::pack({r})" for r in code.results[i : i + count]]
         at = f"{w.pointer(b)} + {w.index(w.store_place(b))}"
-        t.put(
-            f"vec::store({at}, {packs[0]}, how);"
-            if count == 1
-            else f"vec::store_in_turn({at}, {{{', '.join(packs)}}}, how);"
-        )
+        stored = f"store({at}, {packs[0]}" if count == 1 else f"store_in_turn({at}, {{{', '.join(packs)}}}"
+        t.put(f"vec::{stored}, how);")
     t.close("};")
     t.put(f"int64_t c = {begin};")
     write_loop(w, p, last, f"for (; c + {PACK} <= {end}; c += {PACK})", "step(c, vec::Whole());")

@@ -71,9 +71,8 @@ class KernelWriter:
         self.scratch: dict[Buffer, Member] = {}
         self.strips: dict[Buffer, Any] = {}  # arrays between two loops of a pass, and where in them an element goes
         self.places: dict[Member, dict[s.Atom, Any]] = {}
-        self.last_points: list[
-            dict[Member, dict[s.Atom, Any]]
-        ] = []  # the same where the last dims are written out, for each point of them
+        # Where the last dims are written out: the same for each point of them.
+        self.last_points: list[dict[Member, dict[s.Atom, Any]]] = []
         self.names: dict[s.Atom, str] = {}
         self.faults = False
         self.index = IndexPrinter(known, self.symbol_name)

@@ -134,11 +134,10 @@ TOCHA_MATH F32x16 expm1(F32x16 x) {
   return copysign(scale_by_power(madd(square, tail, a.r) + below, n), x);
 }
 
-// Functions that level off: odd, and of |x| a polynomial per cell.
+// Functions that level off: of |x| a polynomial per cell.
 
 template <int kShift, bool kSteep>
-TOCHA_MATH F32x16 odd_by_cells(F32x16 x, const Cells (&rows)[6], float start, float end) {
-  F32x16 a = at_most(abs(x), end);
+TOCHA_MATH F32x16 by_cells(F32x16 a, const Cells (&rows)[6], float start) {
   __m512i cell = _mm512_maskz_srli_epi32(kAllLanes, _mm512_castps_si512(a + splat(start)), kShift);
   F32x16 r = a - lookup(rows[0], cell);
   F32x16 y = lookup(rows[5], cell);
@@ -146,7 +145,11 @@ TOCHA_MATH F32x16 odd_by_cells(F32x16 x, const Cells (&rows)[6], float start, fl
   y = madd(y, r, lookup(rows[3], cell));
   y = madd(y, r, lookup(rows[2], cell));
   F32x16 y0 = lookup(rows[1], cell);
-  return copysign(madd(y, r, kSteep ? y0 + r : y0), x);
+  return madd(y, r, kSteep ? y0 + r : y0);
+}
+template <int kShift, bool kSteep>
+TOCHA_MATH F32x16 odd_by_cells(F32x16 x, const Cells (&rows)[6], float start, float end) {
+  return copysign(by_cells<kShift, kSteep>(at_most(abs(x), end), rows, start), x);
 }
 // From the end on it is 1 itself: 1 - tanh^2 must not be left with a rounding error there.
 TOCHA_MATH F32x16 tanh(F32x16 x) {
@@ -157,15 +160,8 @@ TOCHA_MATH F32x16 tanh(F32x16 x) {
 TOCHA_MATH F32x16 erf(F32x16 x) { return odd_by_cells<19, true>(x, kErfCells, 1.3125f, 3.93f); }
 // x (1 + erf(x / sqrt2)) / 2 = x / 2 + |x| erf(|x| / sqrt2) / 2: no sign to be taken off and put back.
 TOCHA_MATH F32x16 gelu(F32x16 x) {
-  F32x16 magnitude = abs(x), a = at_most(magnitude, 5.625f);
-  __m512i cell = _mm512_maskz_srli_epi32(kAllLanes, _mm512_castps_si512(a + splat(2.25f)), 19);
-  F32x16 r = a - lookup(kGeluCells[0], cell);
-  F32x16 y = lookup(kGeluCells[5], cell);
-  y = madd(y, r, lookup(kGeluCells[4], cell));
-  y = madd(y, r, lookup(kGeluCells[3], cell));
-  y = madd(y, r, lookup(kGeluCells[2], cell));
-  y = madd(y, r, lookup(kGeluCells[1], cell));
-  return madd(magnitude, y, splat(0.5f) * x);
+  F32x16 magnitude = abs(x);
+  return madd(magnitude, by_cells<19, false>(at_most(magnitude, 5.625f), kGeluCells, 2.25f), splat(0.5f) * x);
 }
 
 // Logarithms: x = 2^k m with 0.75 <= m < 1.5, and log m = -log c + log(1 + r) with r = m c - 1. The parts of x are

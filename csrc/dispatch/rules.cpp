@@ -116,20 +116,6 @@ void alert_not_deterministic(const std::string& name) {
   warn(text);
 }
 
-void check_info(const std::string& op, const Tensor& given, const std::string& reason) {
-  const Tensor info = given.get()->dispatches ? dispatch::value_behind(given) : given;
-  if (!computes(info) || info.get()->dispatches) return;
-  for (int64_t i = 0; i < info.numel(); ++i) {
-    const int32_t code = info.data<int32_t>()[i];
-    if (code == 0) continue;
-    const std::string where = info.dim() ? str("(Batch element ", i, "): ") : "";
-    if (code < 0)
-      fail(ErrorKind::LinAlg, "[", op, "] ", op, ": ", where,
-           "The algorithm failed to converge because the input matrix contained non-finite values.");
-    fail(ErrorKind::LinAlg, "[", op, "] ", op, ": ", where, str_replace(reason, "{}", std::to_string(code)));
-  }
-}
-
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
   TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", c_name(spec.dtype),
               ", but got ", c_name(out.dtype()), " instead");

@@ -242,8 +242,6 @@ inline bool wants_gradient(const Tensor& t) {
 Ints ints_of(const Tensor& t);
 Ints cat_strides(IntsView sizes, const Tensors& tensors);
 void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, int64_t offset);
-// Raises LinAlgError for the first of LAPACK's results that is not zero: `reason` with the code in place of {}.
-void check_info(const std::string& op, const Tensor& info, const std::string& reason);
 // A UserWarning; warn_once: the first time this text comes up.
 void warn(const std::string& text);
 void warn_once(const std::string& text);

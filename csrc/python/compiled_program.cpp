@@ -136,6 +136,7 @@ void flatten(PyObject* result, std::vector<PyObject*>& out) {
 
 // Hands the tensors of a result on to the program, which owns them from now on; those in lists one after the other.
 void take_results(PyObject* result, void** results, int64_t count) {
+  if (result == Py_None && count == 0) return;  // of what only looks at its operands
   if (is_tensor(result)) {
     TOCHA_CHECK(count == 1, Runtime, "[compiled graph] one result, ", count, " were expected");
     results[0] = Py_NewRef(result);

@@ -26,7 +26,8 @@ SPOKEN_RESULTS = ("Tensor", "Tensor?", "Tensor[]", "bool", "int", "float", "Scal
 
 def outspoken(o: Operator) -> bool:
     """Whether Python can answer for it: results are tensors or numbers. Not questions that any device answers from its facts."""
-    return not (o.algorithm == "answer" and "any_device" in o.tags) and all(
+    of_facts = o.algorithm == "answer" and "any_device" in o.tags and o.schema.returns
+    return not of_facts and all(
         r.type in SPOKEN_RESULTS for r in o.schema.returns
     )
 

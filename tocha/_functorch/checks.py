@@ -3,6 +3,7 @@ has none: they ask again when they run."""
 
 from __future__ import annotations
 
+from tocha._ops import OpOverload
 from tocha._subclasses.fake import FakeTensor
 from tocha._symbolic import _assert_scalar
 from tocha.fx import Graph, Node
@@ -18,7 +19,10 @@ has_side_effect(_assert_scalar)
 
 
 def is_check(node: Node) -> bool:
-    return node.target is _assert_scalar
+    """Whether a node refuses values, and gives none: a promise, or an operator without results that writes to nothing."""
+    if not isinstance(node.target, OpOverload):
+        return node.target is _assert_scalar
+    return not node.target._schema._returns and not node.target._schema.is_mutable
 
 
 def first_seen(graph: Graph) -> dict[s.Atom, Node]:

@@ -366,7 +366,8 @@ class Lowering(Interpreter):
 
     def native_call(self, o: Operator, arguments: dict[str, Any], made: Any) -> Any:
         results = list(flat_facts([made]))
-        if all(r.memory in self.buffers for r in results):  # a view, or an argument as it is
+        refuses = not o.schema.returns
+        if not refuses and all(r.memory in self.buffers for r in results):  # a view, or an argument as it is
             if all(self.buffers[r.memory].bits == (r.conjugated, r.negated) for r in results):
                 return made
             if len(results) != 1:
@@ -379,7 +380,7 @@ class Lowering(Interpreter):
             return made
         call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
         call.name, call.key = o.full_name, f"record {o.full_name}"
-        call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags
+        call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags or refuses
         call.is_view = o.kind == "view"
         self.add_call(call, results)
         return made

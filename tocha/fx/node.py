@@ -454,14 +454,14 @@ def _metadata(node: Node) -> str:
 
 
 def _has_effect(function: Any, impure_random: bool) -> bool:
-    """Operator handles say in their schema whether they write, and in their tags whether they draw random numbers;
+    """Operator handles say in their schema whether they write or have no result, and in their tags whether they draw random numbers;
     other functions of random numbers take a generator."""
     schema = getattr(function, "_schema", None)
     if schema is None:
         is_native = isinstance(function, types.BuiltinFunctionType)
         return impure_random and is_native and any("Generator" in p for p in _parameters(function))
     random = impure_random and any(str(t).rpartition(".")[2] == "nondeterministic_seeded" for t in function.tags)
-    return bool(schema.is_mutable) or random
+    return bool(schema.is_mutable) or not schema._returns or random
 
 
 def _normalize(node: Node, root: Any, arg_types: Any, kwarg_types: Any, only_kwargs: bool) -> ArgsKwargsPair | None:

@@ -11,7 +11,6 @@ from tocha.operators.record import COMPLEX, composite, gradient, native, op, rul
 from tocha.operators.rules import (
     Out,
     broadcast_shapes,
-    check_info,
     column_major,
     is_float8,
     is_integral,
@@ -143,7 +142,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
     """The Cholesky factor, with a code per matrix (0: fine) in place of an error unless check_errors."""
     L, info = op._cholesky_factor(self, upper)
     if check_errors:
-        check_info("linalg.cholesky_ex", info, NOT_POSITIVE)
+        op._check_info(info, "linalg.cholesky_ex", NOT_POSITIVE)
     return L, info
 
 
@@ -160,7 +159,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
 def linalg_cholesky(self, upper):
     """The lower triangular L with L @ L.mH = self (or the upper U with U.mH @ U = self)."""
     L, info = op._cholesky_factor(self, upper)
-    check_info("linalg.cholesky", info, NOT_POSITIVE)
+    op._check_info(info, "linalg.cholesky", NOT_POSITIVE)
     return L
 
 
@@ -182,7 +181,7 @@ def cholesky(self, upper):
         return self.clone()
     refuse_integers("cholesky", self)
     L, info = op._cholesky_factor(self, upper)
-    check_info("cholesky", info, NOT_POSITIVE)
+    op._check_info(info, "cholesky", NOT_POSITIVE)
     return L
 
 
@@ -252,7 +251,7 @@ def linalg_lu_factor_ex(A, pivot, check_errors):
     check_pivot("linalg.lu_factor", pivot)
     LU, pivots, info = op._lu_factor(A)
     if check_errors:
-        check_info("linalg.lu_factor_ex", info, ZERO_PIVOT)
+        op._check_info(info, "linalg.lu_factor_ex", ZERO_PIVOT)
     return LU, pivots, info
 
 
@@ -268,7 +267,7 @@ def linalg_lu_factor(A, pivot):
     """L and U in one matrix and the row swaps: what lu_solve and lu_unpack take."""
     check_pivot("linalg.lu_factor", pivot)
     LU, pivots, info = op._lu_factor(A)
-    check_info("linalg.lu_factor", info, ZERO_PIVOT)
+    op._check_info(info, "linalg.lu_factor", ZERO_PIVOT)
     return LU, pivots
 
 
@@ -383,7 +382,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     """The LDL factors of symmetric (or Hermitian) matrices, with a code per matrix in place of an error."""
     LD, pivots, info = op._ldl_factor(self, hermitian)
     if check_errors:
-        check_info("linalg.ldl_factor_ex", info, ZERO_BLOCK)
+        op._check_info(info, "linalg.ldl_factor_ex", ZERO_BLOCK)
     return LD, pivots, info
 
 
@@ -399,7 +398,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
 def linalg_ldl_factor(self, hermitian):
     """L and D with L @ D @ L.mT = self (L.mH where hermitian) in one matrix, and the swaps."""
     LD, pivots, info = op._ldl_factor(self, hermitian)
-    check_info("linalg.ldl_factor", info, ZERO_BLOCK)
+    op._check_info(info, "linalg.ldl_factor", ZERO_BLOCK)
     return LD, pivots
 
 

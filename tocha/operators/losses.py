@@ -167,11 +167,6 @@ def kl_div(self, target, reduction, log_target):
     return reduced(op._kl_log(target, self) if log_target else op._kl(target, self), reduction)
 
 
-@native("_check_probabilities(Tensor self) -> ()", algorithm="answer", variants="", tags=frozenset({"any_device"}))
-def _check_probabilities(self):
-    """Refuses numbers outside of [0, 1]."""
-
-
 @formula("_bce(Tensor self, Tensor target) -> Tensor")
 def bce(x, t):
     """-(target * log(self) + (1 - target) * log(1 - self)), with logarithms not below -100."""
@@ -205,7 +200,7 @@ def binary_cross_entropy(self, target, weight, reduction):
         raise ValueError(
             f"[binary_cross_entropy] Using a target size (torch.Size({target.shape})) that is different to the input size (torch.Size({self.shape})) is deprecated. Please ensure they have the same size."
         )
-    op._check_probabilities(self)
+    op._check_range(self, 0, 1, "[binary_cross_entropy] all elements of input should be between 0 and 1")
     each = op._bce(self, target)
     if weight is not None:
         each = (each * weight).to(self.dtype)

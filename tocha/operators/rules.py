@@ -143,11 +143,6 @@ def check_storage_bounds(self: "Tensor", sizes: "int[]", strides: "int[]", offse
     """Refuses a view that reaches beyond self's memory."""
 
 
-@intrinsic("check_info")
-def check_info(op: "str", info: "Tensor", reason: "str") -> "none":
-    """Raises LinAlgError for the first of LAPACK's results that is not zero: `reason` with the code in place of {}."""
-
-
 @intrinsic("cat_strides")
 def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
     """The layout of a join: channels_last when every part is laid out so."""

@@ -23,7 +23,6 @@ from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
     broadcast_shapes,
-    check_info,
     column_major,
     contiguous_strides,
     product,
@@ -135,7 +134,7 @@ def _linalg_solve_ex(A, B, left, check_errors):
     """The solution and the factors it came from."""
     result, LU, pivots, info = op._solve(A, B, left, is_vector_case(A, B))
     if check_errors:
-        check_info("linalg.solve_ex", info, SINGULAR)
+        op._check_info(info, "linalg.solve_ex", SINGULAR)
     return result, LU, pivots, info
 
 
@@ -164,7 +163,7 @@ def linalg_solve_ex(A, B, left, check_errors):
 def linalg_solve(A, B, left):
     """X with A @ X = B (or X @ A = B), for square invertible A; batch dims broadcast."""
     result, _lu, _pivots, info = op._linalg_solve_ex(A, B, left=left)
-    check_info("linalg.solve", info, SINGULAR)
+    op._check_info(info, "linalg.solve", SINGULAR)
     return result
 
 
@@ -384,7 +383,7 @@ def linalg_inv_ex(A, check_errors):
     """linalg.inv with a code per matrix (0: fine) in place of an error."""
     inverse, info = op._inverse(A)
     if check_errors:
-        check_info("linalg.inv_ex", info, NOT_INVERTIBLE)
+        op._check_info(info, "linalg.inv_ex", NOT_INVERTIBLE)
     return inverse, info
 
 
@@ -399,7 +398,7 @@ def linalg_inv_ex(A, check_errors):
 def linalg_inv(A):
     """The inverses of square matrices."""
     inverse, info = op._inverse(A)
-    check_info("linalg.inv", info, NOT_INVERTIBLE)
+    op._check_info(info, "linalg.inv", NOT_INVERTIBLE)
     return inverse
 
 
@@ -450,7 +449,7 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
 def cholesky_inverse(self, upper):
     """The inverses of Hermitian positive-definite matrices, from their Cholesky factors."""
     result, info = op._cholesky_inverse(self, upper)
-    check_info("cholesky_inverse", info, NOT_INVERTIBLE)
+    op._check_info(info, "cholesky_inverse", NOT_INVERTIBLE)
     return result
 
 
@@ -472,7 +471,7 @@ def linalg_tensorinv(self, ind):
             f"[linalg.tensorinv] Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {product(last)} != {product(first)}"
         )
     inverse, info = op._inverse(self.reshape([product(last), product(first)]))
-    check_info("linalg.tensorinv", info, NOT_INVERTIBLE)
+    op._check_info(info, "linalg.tensorinv", NOT_INVERTIBLE)
     return inverse.reshape([*last, *first])
 
 

@@ -7,7 +7,6 @@ from tocha.operators.factorizations import LAPACK, check_matrices, check_square_
 from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
-    check_info,
     column_major,
     complex_dtype,
     computes,
@@ -150,7 +149,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
             "[linalg.svd] torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
     U, S, Vh, info = op._singular_values(A, full_matrices, compute_uv)
-    check_info("linalg.svd", info, SVD_FAILED)
+    op._check_info(info, "linalg.svd", SVD_FAILED)
     return U, S, Vh
 
 
@@ -258,7 +257,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     if UPLO not in ("L", "U", "l", "u"):
         raise RuntimeError(f"[linalg.eigh] Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     values, vectors, info = op._hermitian_eigen(A, UPLO in ("U", "u"), compute_v)
-    check_info("linalg.eigh", info, EIGEN_FAILED)
+    op._check_info(info, "linalg.eigh", EIGEN_FAILED)
     return values, vectors
 
 
@@ -343,7 +342,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
 def linalg_eig(self):
     """self = V @ diag(w) @ inverse(V), complex, for square matrices."""
     values, vectors, info = op._general_eigen(self, True)
-    check_info("linalg.eig", info, EIGEN_FAILED)
+    op._check_info(info, "linalg.eig", EIGEN_FAILED)
     return values, vectors
 
 
@@ -358,5 +357,5 @@ def linalg_eig(self):
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no order."""
     values, _vectors, info = op._general_eigen(self, wants_gradient(self))
-    check_info("linalg.eigvals", info, EIGEN_FAILED)
+    op._check_info(info, "linalg.eigvals", EIGEN_FAILED)
     return values

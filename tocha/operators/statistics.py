@@ -449,8 +449,7 @@ def check_quantile(self: "Tensor", q: "Tensor", interpolation: "str", name: "str
 @rule
 def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
     check_quantile(self, q, interpolation, name)
-    if op._has_negative(q) or op._has_negative(1 - q):
-        raise RuntimeError(f"[{name}] quantile() q values must be in the range [0, 1]")
+    op._check_range(q, 0, 1, f"[{name}] quantile() q values must be in the range [0, 1]")
 
 
 @rule
@@ -564,17 +563,6 @@ def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
         )
 
 
-@native("_has_negative(Tensor self) -> bool", algorithm="answer", variants="", tags=frozenset({"any_device"}))
-def _has_negative(self):
-    """Whether any element is below zero; a meta tensor has none."""
-
-
-@facts(_has_negative)
-def has_negative_facts(self):
-    """It is asked in order to refuse arguments, which a value without elements cannot be."""
-    return False
-
-
 @composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
 def cov(self, correction, fweights, aweights):
     """The covariance matrix of variables (rows) over observations (columns)."""
@@ -594,8 +582,7 @@ def cov(self, correction, fweights, aweights):
                 f"[cov] cov(): expected fweights to have integral dtype but got fweights with {fweights.dtype} dtype"
             )
         check_weights(fweights, count, "fweights")
-        if op._has_negative(fweights):
-            raise RuntimeError("[cov] cov(): fweights cannot be negative")
+        op._check_range(fweights, 0, math.inf, "[cov] cov(): fweights cannot be negative")
         weights = fweights
     if aweights is not None:
         check_vector(aweights, "aweights")
@@ -604,8 +591,7 @@ def cov(self, correction, fweights, aweights):
                 f"[cov] cov(): expected aweights to have floating point dtype but got aweights with {aweights.dtype} dtype"
             )
         check_weights(aweights, count, "aweights")
-        if op._has_negative(aweights):
-            raise RuntimeError("[cov] cov(): aweights cannot be negative")
+        op._check_range(aweights, 0, math.inf, "[cov] cov(): aweights cannot be negative")
         weights = aweights if weights is None else weights * aweights
     if weights is None:
         if count - correction <= 0:

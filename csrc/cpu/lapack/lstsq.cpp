@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cpu/lapack/pivoted_qr.h"
+#include "kernels/checks.h"
 #include "kernels/pseudoinverse.h"
 #include "ops/arithmetic.h"
 #include "ops/reductions.h"
@@ -195,9 +196,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> least_squares(const Tensor& A, const 
       using T = decltype(type);
       solve_least_squares<T>(p, LeastSquares<T>(driver, a, static_cast<int>(k), rcond));
     });
-    check_info("linalg.lstsq", p.info,
-               "The least squares problem could not be solved because the input is rank-deficient or the algorithm "
-               "failed to converge (error code: {}).");
+    _check_info(p.info, "linalg.lstsq",
+                "The least squares problem could not be solved because the input is rank-deficient or the algorithm "
+                "failed to converge (error code: {}).");
   }
   Tensor residuals;
   const bool full_rank = driver == Driver::gels || (values && all_equal(p.rank, a.cols));

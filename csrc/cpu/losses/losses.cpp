@@ -217,17 +217,6 @@ struct Sequences {
 };
 }  // namespace
 
-void _check_probabilities(const Tensor& self) {
-  if (!computes(self) || self.get()->dispatches) return;
-  Tensor values = contiguous(self);
-  cpu::visit_floating("binary_cross_entropy", self.dtype(), [&]<class T>(cpu::Type<T>) {
-    const T* v = values.data<T>();
-    bool fine = true;
-    for (int64_t i = 0; i < values.numel(); ++i) fine &= (v[i] >= T(0.0f)) & (v[i] <= T(1.0f));
-    TOCHA_CHECK(fine, Runtime, "[binary_cross_entropy] all elements of input should be between 0 and 1");
-  });
-}
-
 void _nll(const Tensor& out, const Tensor& weights, const Tensor& self, const Tensor& target, const Tensor& weight,
           int64_t ignore_index) {
   Tensor indices = contiguous(target);

@@ -107,12 +107,6 @@ void mode(const Tensor& values, const Tensor& indices, const Tensor& self, int64
   }
 }
 
-bool _has_negative(const Tensor& self) {
-  if (self.is_meta() || self.get()->dispatches || self.numel() == 0) return false;
-  Tensor least = ops::amin(self, {}, false);
-  return Scalar::load(least.dtype(), least.bytes()).to_double() < 0;
-}
-
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   TOCHA_CHECK(self.dim() == 1, Runtime,
               "[bincount] bincount only supports 1-d non-negative integral inputs, but got shape ", self.sizes());

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocha.operators.batched.kinds import register, wrapped_dim
+from tocha.operators.checks import _check_info, _check_range
 from tocha.operators.complex import _conj, _neg_view, conj, imag, real, view_as_complex, view_as_real
 from tocha.operators.copies import (
     _is_laid_out,
@@ -27,11 +28,9 @@ from tocha.operators.factories import (
     zeros_like,
 )
 from tocha.operators.joins import cat
-from tocha.operators.losses import _check_probabilities
 from tocha.operators.masks import masked_fill_
 from tocha.operators.record import batching
 from tocha.operators.solvers import _column_major_copy
-from tocha.operators.statistics import _has_negative
 from tocha.operators.view_copies import _dense_copy, detach_copy
 from tocha.operators.views import _unsafe_view, detach
 
@@ -51,8 +50,8 @@ register(
     view_as_real,
     view_as_complex,
     detach,
-    _check_probabilities,
-    _has_negative,
+    _check_info,
+    _check_range,
 )
 register(of_value, _column_major_copy, _dense_copy, detach_copy)
 

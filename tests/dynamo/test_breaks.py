@@ -174,3 +174,29 @@ def test_sparse_gradients_break_the_graph():
         tocha.compile(program, fullgraph=True)(i)
     with tocha.no_grad():
         tocha.testing.assert_close(tocha.compile(program, fullgraph=True)(i), program(i))
+
+
+def by_parts(s, x):
+    made = tocha.sparse_coo_tensor(tocha.tensor([[0, 1], [1, 0]]), x[0] * 2, (2, 2))
+    return made.to_dense() + x.sin()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda s, x: tocha.sparse.mm(s, x.sin() + 1).relu() * 2,
+        lambda s, x: (s @ x).relu() + s.to_dense(),
+        lambda s, x: (x.to_sparse() @ x).relu(),
+        by_parts,
+    ],
+)
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_sparse_tensors_break_the_graph(program, backend, layout):
+    s = (tocha.eye(2) * 3).to_sparse(layout=getattr(tocha, layout))
+    x = tocha.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    mine, wanted = tocha.compile(program, backend=backend)(s, x), program(s, x)
+    tocha.testing.assert_close(mine, wanted)
+    tocha.testing.assert_close(tocha.autograd.grad(mine.sum(), x), tocha.autograd.grad(wanted.sum(), x))
+    with pytest.raises(Unsupported, match="a tensor of layout"):
+        tocha.compile(program, backend=backend, fullgraph=True)(s, x)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from tocha._C import Tensor
+from tocha._C import Tensor, strided
 from tocha._dynamo import config
 from tocha._dynamo.refusals import Unsupported
 from tocha._subclasses.errors import (
@@ -68,13 +68,16 @@ def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -
     given = args[1:] if op == "call_method" else args
     try:
         with mode:
-            return call(*given, **kwargs)
+            result = call(*given, **kwargs)
     except DataDependentOutputException as error:
         raise Unsupported("tensor_to_python", f"{_shown(target)}") from error
     except GuardOnDataDependentSymNode as error:
         raise Unsupported("data_dependent_branch", f"{_shown(target)}: {error}") from error
     except _UNKNOWN as error:
         raise Unsupported("facts", f"{_shown(target)}: {error}") from error
+    if isinstance(result, Tensor) and result.layout is not strided:
+        raise Unsupported("value", f"{_shown(target)}: a tensor of layout {result.layout}")
+    return result
 
 
 def decided(question: Any, env: ShapeEnv | None = None) -> Any:

@@ -96,12 +96,12 @@ class Output:
 
     def input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
         cls = type(tensor)
+        if tensor.layout is not tocha.strided:
+            raise Unsupported("value", f"a tensor of layout {tensor.layout}")
         if cls not in (tocha.Tensor, tocha.nn.Parameter, tocha.nn.Buffer):
             if not overrides.is_kind_of_parameter(cls):
                 return self.subclass_input(f, tensor, source)
             self.guards.add(source, "type", cls)
-        if tensor.layout is not tocha.strided:
-            raise Unsupported("value", f"a tensor of layout {tensor.layout}")
         fact = facts.of(self.fake_mode, tensor, self.policy.wishes(tensor, source, self.in_module(source)))
         self.promises.add(self.env, tensor, source, tuple(fact.shape))
         before = set(self.guards.numbers.places)

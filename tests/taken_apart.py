@@ -97,6 +97,8 @@ class TakenApart(Taped):
     def taken(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         if inplace:
             return self.natively(o, arguments, True)
+        if not o.schema.returns:  # it only looks at values
+            return None
         if o.kind == "composite":
             try:
                 return self.run(o, arguments)

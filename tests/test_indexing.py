@@ -258,3 +258,18 @@ def test_assignment_types():
 def test_an_index_into_nothing_is_refused_before_the_dtype_of_what_is_put_there():
     with pytest.raises(IndexError, match="index is out of bounds for dimension with size 0"):
         tocha.zeros(3, 0)[:, tocha.tensor([0])] = tocha.tensor([[1]])
+
+
+@pytest.mark.parametrize("bad", [3, -1])
+def test_index_add_out_of_range(bad):
+    index = tocha.tensor([bad])
+    with pytest.raises(RuntimeError, match=f"index {bad} is out of bounds for dimension 0 with size 3"):
+        tocha.zeros(3, 2).index_add(0, index, tocha.ones(1, 2))
+    for self, dim, kwargs in [
+        (tocha.zeros(3), 0, {}),
+        (tocha.zeros(3, 2), 0, {"alpha": 2}),
+        (tocha.zeros(2, 3, 2), 1, {}),
+    ]:
+        with pytest.raises(IndexError, match="index out of range in self"):
+            self.index_add(dim, index, self.narrow(dim, 0, 1), **kwargs)
+    assert tocha.zeros(0, 3).index_add(1, index, tocha.zeros(0, 1)).shape == (0, 3)

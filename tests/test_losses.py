@@ -112,3 +112,9 @@ def test_logistic_losses_have_the_dtype_of_the_target(given, target, weighted):
     assert a.grad.dtype == given
     expected = F.binary_cross_entropy(tocha.sigmoid(x.double()), tocha.sigmoid(y.double()))
     assert abs(loss.item() - expected.item()) < 5e-3
+
+
+@pytest.mark.parametrize("bad", [3, -1])
+def test_multi_margin_loss_refuses_classes_that_there_are_not(bad):
+    with pytest.raises(RuntimeError, match="target out of range"):
+        tocha.nn.functional.multi_margin_loss(tocha.zeros(2, 3), tocha.tensor([0, bad]))

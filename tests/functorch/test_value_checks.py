@@ -15,6 +15,8 @@ CASES = {  # a function, the words of what it refuses, and what it takes; zeros 
     "binary_cross_entropy": (lambda x: tocha.nn.functional.binary_cross_entropy(x - 0.5, x), "between 0 and 1", PARTS),
     "quantile": (lambda x: tocha.quantile(x.detach().flatten(), x.detach()[0] - 0.5), r"range \[0, 1\]", PARTS),
     "cov": (lambda x: tocha.cov(x, aweights=x[0].detach() - 0.5), "cannot be negative", PARTS * 2),
+    "one_hot": (lambda x: tocha.nn.functional.one_hot(x.long() - 1, 3), "non-negative", PARTS * 2),
+    "one_hot of few": (lambda x: tocha.nn.functional.one_hot(x.long() + 2, 2), "smaller than num_classes", PARTS * -3),
     "cholesky": (tocha.linalg.cholesky, "not positive-definite", EYE),
     "cholesky_ex": (lambda x: tocha.linalg.cholesky_ex(x, check_errors=True).L, "not positive-definite", EYE),
     "inv": (tocha.linalg.inv, "singular", EYE),

@@ -329,7 +329,7 @@ class Lowering(Interpreter):
         try:
             found = parts()
             new = self.steps[mark:]
-            calls = [] if allow_calls else [n for n in new if isinstance(n, Call)]
+            calls = [] if allow_calls else [n for n in new if isinstance(n, Call) and n.results]
             if not calls and len(new) <= config.longest_decomposition and self.all_here(found):
                 return found
         except REFUSALS:

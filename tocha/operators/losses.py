@@ -660,6 +660,7 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
         raise RuntimeError(f"[multi_margin_loss] expected scalar type Long but found {target.dtype}")
     if self.dtype != dt.float32 and self.dtype != dt.float64:
         refuse_dtype("multi_margin_loss", self.dtype)
+    op._check_range(target, 0, classes - 1, "[multi_margin_loss] target out of range")
     column = target.reshape([-1, 1])
     hinge = (margin - rows.gather(1, column) + rows).clamp_min(0)
     if p.to_double() == 2:

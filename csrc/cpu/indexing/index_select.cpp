@@ -123,15 +123,17 @@ void index_select(const Tensor& out, const Tensor& self, int64_t dim, const Tens
 
 void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   SliceWrite w(self, dim, index, source, "index_add", false);
-  if (!computes(self)) return;
+  if (!computes(self) || self.numel() == 0) return;
   const int64_t rows = w.self.size(w.dim);
-  cpu::check_range(w.index, 0, rows, w.dim, rows, ErrorKind::Runtime, "index_add");
-  if (!alpha.equals(1)) {
-    w.source = ops::mul(w.source, scalar_tensor(alpha, self.dtype()));
-  }
-  // As in PyTorch: whole slices at an outer or inner end are summed in float32, others step by step.
+  // As in PyTorch: whole slices at an outer or inner end are summed in float32, others step by step, where what is
+  // out of range is refused in other words.
   bool end = self.dim() > 1 && (w.dim == 0 || w.dim == self.dim() - 1);
   bool wide = end && alpha.equals(1) && index.dtype() == DType::Int64;
+  if (wide)
+    cpu::check_range(w.index, 0, rows, w.dim, rows, ErrorKind::Runtime, "index_add");
+  else
+    cpu::check_range(w.index, rows, "index_add");
+  if (!alpha.equals(1)) w.source = ops::mul(w.source, scalar_tensor(alpha, self.dtype()));
   w.run(Merge::add, wide ? cpu::merge_dtype(Merge::add, self.dtype()) : self.dtype(), "index_add");
 }
 

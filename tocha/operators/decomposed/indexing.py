@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tocha.ir import dtypes as dt
 from tocha.operators.decomposed.parts import along, counted, raised, wrapped
 from tocha.operators.indexing import (
@@ -255,6 +257,8 @@ def embedding_renorm_in_parts(self, indices, max_norm, norm_type):
 def one_hot_in_parts(tensor, num_classes):
     if num_classes < 0:
         raise DataDependent("one_hot", "the largest class is not known")
+    op._check_range(tensor, 0, math.inf, "[one_hot] Class values must be non-negative.")
+    op._check_range(tensor, 0, num_classes - 1, "[one_hot] Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == counted(num_classes, tensor)).to(dt.int64)
 
 

@@ -97,7 +97,7 @@ class TakenApart(Taped):
     def taken(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         if inplace:
             return self.natively(o, arguments, True)
-        if not o.schema.returns:  # it only looks at values
+        if o.algorithm == "answer" and not o.schema.returns:  # it only looks at values
             return None
         if o.kind == "composite":
             try:

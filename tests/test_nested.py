@@ -106,6 +106,8 @@ def test_ragged_sizes_equal_themselves_only():
 
 def test_padding_there_and_back():
     nt = jagged()
+    assert nt.to_padded_tensor(7.0).shape == (3, 6, 3)  # the greatest length has not been read yet
+    assert nt._max_seqlen == 4
     padded = nt.to_padded_tensor(7.0)
     assert padded.shape == (3, 4, 3) and (padded[1] == 7).all() and tocha.equal(padded[0, :2], VALUES[:2])
     assert nt.to_padded_tensor(0.0, output_size=(3, 9, 3)).shape == (3, 9, 3)
@@ -233,3 +235,14 @@ def test_a_file_with_other_parts_is_refused(change):
     assert _rebuild_njt(state).shape[0] == 1
     with pytest.raises(ValueError):
         _rebuild_njt({**state, **change})
+
+
+def test_lengths_that_are_given_are_kept():
+    def padded(**bounds):
+        return tocha.nested.nested_tensor_from_jagged(VALUES, OFFSETS, **bounds).to_padded_tensor(0.0)
+
+    assert padded(max_seqlen=5).shape == (3, 5, 3)
+    assert tocha.equal(padded(max_seqlen=3), padded(max_seqlen=4)[:, :3])
+    assert tocha.nested.nested_tensor_from_jagged(VALUES, OFFSETS, max_seqlen=5)._min_seqlen == 0
+    with pytest.raises(AssertionError, match="offsets and lengths batch sizes must match"):
+        tocha.nested.nested_tensor_from_jagged(VALUES, OFFSETS, tocha.tensor([1]))

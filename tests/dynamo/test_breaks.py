@@ -200,3 +200,18 @@ def test_sparse_tensors_break_the_graph(program, backend, layout):
     tocha.testing.assert_close(tocha.autograd.grad(mine.sum(), x), tocha.autograd.grad(wanted.sum(), x))
     with pytest.raises(Unsupported, match="a tensor of layout"):
         tocha.compile(program, backend=backend, fullgraph=True)(s, x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("layout", ["strided", "jagged"])
+def test_nested_tensors_break_the_graph(backend, layout):
+    def program(n, x):
+        made = tocha.nested.as_nested_tensor([x.sin(), x[:1]], layout=getattr(tocha, layout))
+        return tocha.nested.to_padded_tensor(n.cos(), 0.0) * 2, made.to_padded_tensor(1.0).exp()
+
+    x = tocha.arange(6.0).reshape(3, 2)
+    n = tocha.nested.nested_tensor([x, x[:2]], layout=getattr(tocha, layout))
+    for mine, wanted in zip(tocha.compile(program, backend=backend)(n, x), program(n, x), strict=True):
+        tocha.testing.assert_close(mine, wanted)
+    with pytest.raises(Unsupported, match="a nested tensor"):
+        tocha.compile(program, backend=backend, fullgraph=True)(n, x)

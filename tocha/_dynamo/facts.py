@@ -75,7 +75,7 @@ def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -
         raise Unsupported("data_dependent_branch", f"{_shown(target)}: {error}") from error
     except _UNKNOWN as error:
         raise Unsupported("facts", f"{_shown(target)}: {error}") from error
-    if isinstance(result, Tensor) and result.layout is not strided:
+    if isinstance(result, Tensor) and (result.layout is not strided or result.is_nested):
         raise Unsupported("value", f"{_shown(target)}: a tensor of layout {result.layout}")
     return result
 

@@ -143,10 +143,12 @@ def nested_tensor_from_jagged(
             raise AssertionError(f"{name} must be 1D, but got {part.dim()}D")
         if part is not None and part.dtype not in (_C.int64, _C.int32):
             raise RuntimeError(f"[nested_tensor_from_jagged] {name} must be int32 or int64, got {part.dtype}")
-    if offsets.numel() == 0 or (
-        lengths is not None and lengths.size(0) != offsets.size(0) - 1 and lengths.size(0) != offsets.size(0)
-    ):
-        raise RuntimeError(f"[nested_tensor_from_jagged] offsets {tuple(offsets.shape)} do not fit lengths")
+    if lengths is not None and lengths.size(0) != offsets.size(0) - 1:
+        raise AssertionError(
+            f"offsets and lengths batch sizes must match: offsets.shape[0] - 1 = {offsets.size(0) - 1}, lengths.shape[0] = {lengths.size(0)}"
+        )
+    if offsets.numel() == 0:
+        raise RuntimeError("[nested_tensor_from_jagged] offsets must have at least one element")
     ragged = 1 if jagged_dim is None else jagged_dim
     if not 1 <= ragged <= values.dim():
         raise RuntimeError(f"[nested_tensor_from_jagged] jagged_dim must be in [1, {values.dim()}], got {ragged}")

@@ -18,6 +18,7 @@ from tocha.nested._internal.nested_tensor import (
     dense_like,
     from_padded,
     is_nested,
+    length_bounds,
     lengths_of,
     like,
     make,
@@ -131,6 +132,7 @@ def contiguous(self: NestedTensor, memory_format: Any = None) -> Tensor:
     """Components without gaps, ragged dimension first where it was moved."""
     if self._lengths is None:
         return self if self._values.is_contiguous() else like(self, values_of(self).contiguous())
+    length_bounds(self)  # they are known from here on
     made = dense_like(self, ragged_first(self))
     return made if self._ragged_idx == 1 else transpose(made, 1, self._ragged_idx)
 
@@ -187,10 +189,13 @@ def unbind(input: NestedTensor, dim: int = 0) -> tuple:
 
 @form_of("to_padded_tensor")
 def to_padded_tensor(self: NestedTensor, padding: float, output_size: Sequence[int] | None = None) -> Tensor:
-    """All components in one tensor, filled up with `padding`."""
+    """All components in one tensor, filled up with `padding`; as long as all of them together where the greatest length has not been asked
+    for, which would have to be read."""
     if self._lengths is not None:
         raise RuntimeError("to_padded_tensor(): not supported for nested tensors with holes")
-    length = None if output_size is None else output_size[self._ragged_idx]
+    length = self._bounds[1] if output_size is None else output_size[self._ragged_idx]
+    if length is None:
+        length = self._values.size(self._ragged_idx - 1)
     return to_padded(self, padding, length).movedim(1, self._ragged_idx)
 
 

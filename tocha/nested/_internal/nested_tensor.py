@@ -224,13 +224,15 @@ def lengths_of(t: NestedTensor) -> Tensor:
 
 
 def length_bounds(t: NestedTensor) -> tuple[int, int]:
-    """The least and the greatest length; asked for once per tensor of offsets."""
+    """The least and the greatest length: as they were given, or found once."""
     low, high = t._bounds
     if low is None or high is None:
         lengths = lengths_of(t)
         count = lengths.numel()
-        t._bounds = (int(lengths.min()) if count else 0, int(lengths.max()) if count else 0)
-    return t._bounds  # type: ignore[return-value]
+        low = low if low is not None else int(lengths.min()) if count else 0
+        high = high if high is not None else int(lengths.max()) if count else 0
+        t._bounds = (low, high)
+    return low, high
 
 
 def same_ragged(a: NestedTensor, b: NestedTensor) -> bool:
@@ -350,7 +352,7 @@ def to_padded(t: NestedTensor, padding: Any, length: int | None = None) -> Tenso
     """[batch, length, ...]: components one under the other, filled up with a number."""
     values, size = ragged_first(t), length_bounds(t)[1] if length is None else length
     inside, component = within(t), component_of_each(t)
-    if size < length_bounds(t)[1]:
+    if size < values.size(0) and size < int(lengths_of(t).max()):
         kept = (inside < size).nonzero()[:, 0]
         values, inside, component = values.index_select(0, kept), inside[kept], component[kept]
     rows = values.new_full((batch_size(t) * size, *values.shape[1:]), padding)

@@ -75,9 +75,16 @@ def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -
         raise Unsupported("data_dependent_branch", f"{_shown(target)}: {error}") from error
     except _UNKNOWN as error:
         raise Unsupported("facts", f"{_shown(target)}: {error}") from error
-    if isinstance(result, Tensor) and (result.layout is not strided or result.is_nested):
-        raise Unsupported("value", f"{_shown(target)}: a tensor of layout {result.layout}")
+    if isinstance(result, Tensor):
+        check_dense(result)
     return result
+
+
+def check_dense(tensor: Tensor) -> None:
+    """Refuses what graphs have no facts of."""
+    if tensor.layout is not strided or tensor.is_nested:
+        kind = "nested" if tensor.is_nested else "sparse"
+        raise Unsupported("value", f"a {kind} tensor of layout {tensor.layout}")
 
 
 def decided(question: Any, env: ShapeEnv | None = None) -> Any:

@@ -96,9 +96,7 @@ class Output:
 
     def input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
         cls = type(tensor)
-        if tensor.layout is not tocha.strided or tensor.is_nested:
-            kind = "nested" if tensor.is_nested else "sparse"
-            raise Unsupported("value", f"a {kind} tensor of layout {tensor.layout}")
+        facts.check_dense(tensor)
         if cls not in (tocha.Tensor, tocha.nn.Parameter, tocha.nn.Buffer):
             if not overrides.is_kind_of_parameter(cls):
                 return self.subclass_input(f, tensor, source)

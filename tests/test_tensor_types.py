@@ -128,3 +128,9 @@ def test_the_deprecation_is_told_once_unless_always(recwarn):
         tocha.set_warn_always(False)
     with pytest.raises(RuntimeError, match="expects a bool, but got int"):
         tocha.set_warn_always(1)
+
+
+def test_a_hash_is_the_identity():
+    x = tocha.ones(1)
+    assert hash(x) == id(x) and {x: 1}[x] == 1
+    assert hash(tocha.nn.Parameter(x)) != hash(x)

@@ -135,10 +135,8 @@ PyObject* tensor_power(PyObject* a, PyObject* b, PyObject* modulus) {
 }
 PyObject* tensor_inplace_power(PyObject* a, PyObject* b, PyObject*) { return python::bindings().ipow_(a, b); }
 
-Py_hash_t tensor_hash(PyObject* self) {
-  auto bits = reinterpret_cast<uintptr_t>(self);
-  return static_cast<Py_hash_t>(bits >> 4 | bits << (8 * sizeof(bits) - 4));
-}
+// Its address, which is id(): never -1, which would mean an error.
+Py_hash_t tensor_hash(PyObject* self) { return reinterpret_cast<Py_hash_t>(self); }
 
 PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
                          {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},

@@ -174,3 +174,23 @@ def test_sparse_gradients_break_the_graph():
         tocha.compile(program, fullgraph=True)(i)
     with tocha.no_grad():
         tocha.testing.assert_close(tocha.compile(program, fullgraph=True)(i), program(i))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lambda x: f"{x + 1}",
+        lambda x: f"{(x + 1).sum():.3f}",
+        lambda x: f"{x=}",
+        lambda x: f"{x + 1} {x!r}",
+        lambda x: "%s" % (x + 1),
+        lambda x: "%s %d" % (x + 1, 3),  # noqa: UP031
+        lambda x: "%.2f" % x.sum(),  # noqa: UP031
+        lambda x: (x + 1).__repr__(),
+        lambda x: x.sum().__format__(".2f"),
+        lambda x: f"{[x]}",
+    ],
+)
+def test_text_of_tensors(text):
+    x = tocha.ones(2)
+    assert tocha.compile(text, backend="eager")(x) == text(x)

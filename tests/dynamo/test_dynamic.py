@@ -356,3 +356,17 @@ def test_numbers_are_pythons(backend, f, numbers):
             return type(error), str(error)
 
     assert [outcome(compiled, n) for n in numbers] == [outcome(f, n) for n in numbers]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_numbers_that_are_assigned(backend):
+    def f(x, index, value):
+        x = x.clone()
+        x[index] = value
+        return x
+
+    compiled = tocha.compile(f, backend=backend, dynamic=True)
+    x = tocha.arange(6.0).view(2, 3)
+    for index in (tocha.tensor([True, False]), [0, 1], 0, x > 3):
+        for value in (9, 7, 2.5):
+            assert compiled(x, index, value).tolist() == f(x, index, value).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import enum
 import os
 import types
 from collections.abc import Iterable
@@ -221,6 +222,10 @@ class Frame:
         return self.wrap(found, self.class_source(cls, holder, name, found))
 
     def wrap_constant_attribute(self, owner: Constant, name: str) -> Value:
+        cls = type(owner.value)
+        held, holder = find_in_class(cls, name)
+        if isinstance(owner.value, enum.Enum) and isinstance(held, types.FunctionType | property) and type(held).__module__ == "builtins":  # fmt: skip
+            return bind(self, held, owner, cls, self.class_source(cls, holder, name, held))
         try:
             found = getattr(owner.value, name)
         except AttributeError as e:

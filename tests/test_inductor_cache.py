@@ -248,3 +248,12 @@ def test_artifacts_are_refused_when_made_elsewhere(folder, monkeypatch):
     monkeypatch.setattr(codecache, "processor", lambda: "another")
     with pytest.warns(UserWarning, match="another processor"):
         assert compiler.load_cache_artifacts(content) is None
+
+
+def test_what_is_known_of_numbers_makes_other_entries(folder):
+    f = tocha.compile(lambda x, p: tocha.nn.functional.dropout(x, p))
+    x = tocha.ones(2)
+    for p in (0.5, 0.25):
+        f(x, p)
+    assert f(x, 1.0).tolist() == [0.0, 0.0]
+    assert f(x, 0.0).tolist() == [1.0, 1.0]

@@ -328,3 +328,45 @@ def test_the_sign_of_a_pad_is_not_asked():
         xs = [tocha.arange(float(n)) for n in sizes]
         assert tocha.equal(compiled(xs), f(xs))
     assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize(
+    "f, numbers",
+    [
+        (lambda x, n: x * ((n * 1103515245 + 12345) % 2**31), [1, 2, 10**9, 10**13, 7]),
+        (lambda x, n: x * (n**20 % 97), [2, 3, 5, 50]),
+        (lambda x, n: x * ((1 << n) % 97), [2, 3, 31, 61, 63, 100, -1, 5]),
+        (lambda x, n: x + (n >> 1) + (5 >> abs(n)), [2, 3, -7]),
+        (lambda x, n: x * 2**n, [2, 3, -2, 5]),
+        (lambda x, n: x * n**-1, [2, 4, 0, 5]),
+        (lambda x, v: x * abs(v**0.5), [2.0, 3.0, -4.0, 5.0]),
+        (lambda x, n: x + (n * n * n > 10**30), [3, 4, 10**12]),
+        (lambda x, n: (x, n * 2**62, n + 2**63 - 1), [3, 4, -3]),
+    ],
+)
+def test_numbers_are_pythons(backend, f, numbers):
+    """Graphs compute with 64 bits and raise nothing: numbers that need more are constants."""
+    compiled, x = tocha.compile(f, backend=backend), tocha.ones(1)
+
+    def outcome(function, n):
+        try:
+            return function(x, n)
+        except (ValueError, ZeroDivisionError) as error:
+            return type(error), str(error)
+
+    assert [outcome(compiled, n) for n in numbers] == [outcome(f, n) for n in numbers]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_numbers_that_are_assigned(backend):
+    def f(x, index, value):
+        x = x.clone()
+        x[index] = value
+        return x
+
+    compiled = tocha.compile(f, backend=backend, dynamic=True)
+    x = tocha.arange(6.0).view(2, 3)
+    for index in (tocha.tensor([True, False]), [0, 1], 0, x > 3):
+        for value in (9, 7, 2.5):
+            assert compiled(x, index, value).tolist() == f(x, index, value).tolist()

@@ -247,3 +247,27 @@ def test_lines_of_errors_are_those_of_their_instructions():
         tocha.compile(f, backend="eager")(X)
     last = found.traceback[-1]
     assert last.lineno + 1 == f.__code__.co_firstlineno + 3
+
+
+def test_wrong_arguments():
+    def none(): ...
+    def two(a, b=1): ...
+    def many(a, b, c, *, d, e): ...
+    def placed(a, b, /, c): ...
+
+    calls = [
+        (none, (1,), {}), (none, (1, 2), {}), (two, (), {}), (two, (1, 2, 3), {}), (many, (), {}), (many, (1,), {}),
+        (many, (1, 2, 3), {}), (many, (1, 2, 3), {"d": 1}), (many, (1, 2, 3, 4), {"d": 1}), (many, (1, 2, 3, 4), {"d": 1, "e": 2}),
+        (placed, (), {"a": 1, "b": 2, "c": 3}), (placed, (1, 2, 3), {"c": 4}), (two, (1,), {"a": 2}), (two, (1,), {"c": 2}),
+    ]  # fmt: skip
+
+    def messages(x):
+        found = []
+        for function, args, kwargs in calls:
+            try:
+                function(*args, **kwargs)
+            except TypeError as error:
+                found.append(str(error))
+        return found, x + 1
+
+    assert tocha.compile(messages, backend="eager", fullgraph=True)(tocha.ones(1))[0] == messages(tocha.ones(1))[0]

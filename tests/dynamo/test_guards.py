@@ -189,3 +189,27 @@ def test_guards_on_constants_name_them():
     compiled(tocha.ones(1), True)
     [entry] = tocha._C._capture.code_entries(f.__code__)
     assert entry[1].first_failure((tocha.ones(1), False), f.__globals__, None) == "L['on'] is True"
+
+
+def test_what_tensors_say_of_themselves(monkeypatch):
+    def f(x):
+        said = (x._version, x.is_leaf, x.output_nr, x.retains_grad, x._is_view(), x.is_inference(), x.storage_offset())
+        return x * 2, said, getattr(x, "tag", None), hasattr(x, "other")
+
+    g = tocha.compile(f, backend="eager", fullgraph=True)
+    plain, leaf = tocha.ones(2), tocha.ones(2, requires_grad=True)
+    kept = leaf * 1
+    kept.retain_grad()
+    monkeypatch.setattr(_dynamo.config, "recompile_limit", 20)
+    for x in (plain, leaf, leaf * 1, kept, leaf * 1, plain[:], tocha.ones(2, 2).unbind()[1]):
+        assert g(x)[1:] == f(x)[1:]
+    plain.add_(1)
+    assert g(plain)[1:] == f(plain)[1:]
+    plain.tag = 3
+    assert g(plain)[1:] == f(plain)[1:]
+    plain.other = 4
+    assert g(plain)[1:] == f(plain)[1:]
+    with tocha.inference_mode():
+        made_for_inference = tocha.ones(2)
+    with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
+        g(made_for_inference)

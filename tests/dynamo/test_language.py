@@ -640,3 +640,30 @@ def test_the_state_of_a_module_is_read_in_captured_code():
         x, state = tocha.compile(f, backend="eager", fullgraph=True)(tocha.zeros(1), 0.5)
     assert x.item() == 5 and average.weight.tolist() == [2.0] * 3
     assert list(state) == list(module.state_dict()) and state._metadata == module.state_dict()._metadata
+
+
+def test_members_of_enums_that_do_something():
+    class Op(enum.Enum):
+        ADD = "add"
+        MUL = "mul"
+
+        @property
+        def function(self):
+            return {"add": tocha.add, "mul": tocha.mul}[self.value]
+
+        def __call__(self, a, b):
+            return self.function(a, b)
+
+        def twice(self, a):
+            return self(self(a, 2), 2)
+
+    def f(x):
+        for op in Op:
+            x = op.twice(op(x, 3)) + op.function(x, 1)
+        return x, Op("mul") is Op.MUL, len(Op), Op.__members__["MUL"].value
+
+    x = tocha.ones(1)
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    assert compiled(x) == f(x)
+    Op.twice = lambda self, a: a
+    assert compiled(x) == f(x)

@@ -305,3 +305,36 @@ def test_decorators_have_their_module():
         "set_stance",
     ]:
         assert getattr(decorators, name) is getattr(tocha._dynamo, name)
+
+
+def test_globals_as_a_dict():
+    scope = {"tocha": tocha, "A": 2}
+    exec(
+        "def f(x):\n"
+        "    names = globals()\n"
+        "    names['C'] = 5\n"
+        "    return x * names['A'] + names.get('B', 1) + ('B' in names), names is globals(), C",
+        scope,
+    )
+    f = tocha.compile(scope["f"], backend="eager", fullgraph=True)
+    x = tocha.ones(1)
+    assert f(x) == (tocha.tensor([3.0]), True, 5) and scope["C"] == 5
+    scope["A"] = 4
+    assert f(x)[0].item() == 5
+    scope["B"] = 10
+    assert f(x)[0].item() == 15
+
+
+def test_variables_after_a_break():
+    def f(x, a=1, *rest, k=2, **named):
+        held = lambda: x  # noqa: E731
+        before = sorted(locals())
+        tocha._dynamo.graph_break()
+        later = 5
+        after = sorted(locals())
+        tocha._dynamo.graph_break()
+        del later
+        return before, after, sorted(locals()), eval("a + k"), held()
+
+    x = tocha.ones(1)
+    assert tocha.compile(f, backend="eager")(x, 7) == f(x, 7)

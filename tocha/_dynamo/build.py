@@ -33,7 +33,7 @@ from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodVa
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of
+from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of, in_python
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty, is_tuple_class
 from tocha._dynamo.values.weak import WeakReference, referent_of
 from tocha.nn import _Module as Module
@@ -142,17 +142,16 @@ def _deque(f: Frame, real: Any, source: Source | None) -> Value:
 
 
 def _dict(f: Frame, real: Any, source: Source | None) -> Value:
-    if isinstance(real, types.MappingProxyType):
-        return _dict(f, dict(real), None)
-    if type(real) not in (dict, collections.OrderedDict, collections.defaultdict):
+    if type(real) not in (dict, collections.OrderedDict, collections.defaultdict, types.MappingProxyType):
         return _subclass(f, real, source)
     _guard_type(f, real, source)
     value = DictValue({}, type(real), source)
     value.all_keys = tuple(real) if source is not None else None
     f.out.memo[id(real)] = (real, value)
+    place = value.place
     for i, (k, v) in enumerate(real.items()):
-        key = wrap(f, k, source.dict_key(i) if source and isinstance(k, (tocha.Tensor, weakref.ref)) else None)
-        value.put(f, key, Lazy(f, v, source.dict_item(k) if source else None))
+        key = wrap(f, k, place.dict_key(i) if place and isinstance(k, (tocha.Tensor, weakref.ref)) else None)
+        value.put(f, key, Lazy(f, v, place.dict_item(k) if place else None))
     if isinstance(real, collections.defaultdict) and real.default_factory is not None:
         value.factory = wrap(f, real.default_factory, source.attribute("default_factory") if source else None)
     return value
@@ -191,7 +190,8 @@ def _set(f: Frame, real: Any, source: Source | None) -> Value:
     elif source is not None:
         f.out.guards.add(source, "constant", type(real)(real))
     made = SetValue.of(f, [wrap(f, r, place) for r, place in zip(real, places)], type(real))
-    made.source = source
+    made.source, made.as_found = source, True
+    made.order = tuple(real) if places[:1] == [None] else None
     return made
 
 
@@ -307,13 +307,13 @@ def _context_variable(f: Frame, real: Any, source: Source | None) -> Value:
 def _object(f: Frame, real: Any, source: Source | None) -> Value:
     cls = type(real)
     if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (
-        hasattr(cls, "__next__") and not _in_python(cls)
+        hasattr(cls, "__next__") and not in_python(cls)
     ):
         raise Unsupported("native_iterator", f"a {cls.__name__} from outside")
     if leaves.is_operator(real):
         _same(f, real, source)
         return BuiltinValue(real, source)
-    if not _in_python(cls) and cls is not types.SimpleNamespace:
+    if not in_python(cls) and cls is not types.SimpleNamespace:
         if cls in leaves.PURE_CLASSES:
             if source is not None:
                 f.out.guards.add(source, "constant", real)
@@ -344,14 +344,9 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
 
 def _is_its_value(real: Any) -> bool:
     """Whether an object of a subclass of a builtin type keeps nothing besides, and has the type's own operators."""
-    added = [c for c in type(real).__mro__ if _in_python(c)]
+    added = [c for c in type(real).__mro__ if in_python(c)]
     special = any(n.startswith("__") and isinstance(v, types.FunctionType) for c in added for n, v in vars(c).items())
     return not special and not getattr(real, "__dict__", None)
-
-
-def _in_python(cls: type) -> bool:
-    """Is the class written in Python?"""
-    return bool(cls.__flags__ & 1 << 9)  # Py_TPFLAGS_HEAPTYPE
 
 
 _MAKERS: list[tuple[Any, Any]] = [

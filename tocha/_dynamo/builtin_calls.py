@@ -26,6 +26,7 @@ from tocha._dynamo.build import is_numpy_function
 from tocha._dynamo.construct import construct, make_class, new_exception, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Forbidden, Unsupported
+from tocha._dynamo.resume import cells_of, original
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
@@ -36,6 +37,7 @@ from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodVa
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, Identity, InstanceDict, ObjectValue, find_in_class
+from tocha._dynamo.values.scopes import GlobalsValue
 from tocha._dynamo.values.subclasses import ContainerObject, is_tuple_class
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -537,14 +539,17 @@ known(builtins.min)(_extremum(min))
 
 @known(builtins.globals)
 def globals_(f: Frame) -> Value:
-    return f.wrap(f.globals, None)
+    return f.out.memo.setdefault(id(f.globals), (f.globals, GlobalsValue(f.globals)))[1]
 
 
 @known(builtins.locals)
 def locals_(f: Frame) -> Value:
     made = DictValue({})
-    for name, value in f.locals.items():
-        made.put(f, Constant(name), value.realize())
+    code = original(f.code)
+    for name in (*code.co_varnames, *cells_of(code)):
+        value = f.cells[name].contents if name in f.cells else f.locals.get(name)
+        if value is not None:
+            made.put(f, Constant(name), value.realize())
     return made
 
 

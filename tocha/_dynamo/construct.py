@@ -48,9 +48,9 @@ def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, V
         return f.checked(CALLS[cls.value], f, *args, **kwargs)
     if cls.value in polyfills.TABLE:
         return call_polyfill(f, cls.value, args, kwargs)
-    custom = find_in_class(type(cls.value), "__call__")[0]
-    if isinstance(custom, types.FunctionType) and not isinstance(cls.value, enum.EnumMeta):
-        return f.wrap(custom, None).call(f, [cls, *args], kwargs)
+    custom = f.class_function(type(cls.value), "__call__")
+    if custom is not None and not isinstance(cls.value, enum.EnumMeta):
+        return custom.call(f, [cls, *args], kwargs)
     return construct(f, cls, args, kwargs)
 
 
@@ -68,8 +68,9 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
     if real is draws.random.Random and not kwargs and (generator := draws.made_of(args)) is not None:
         return generator
     new, holder = find_in_class(real, "__new__")
-    if isinstance(new, staticmethod):
-        made = f.wrap(new.__func__, None).call(f, [cls, *args], kwargs)
+    if isinstance(new, (staticmethod, types.FunctionType)):
+        function = getattr(new, "__func__", new)
+        made = f.wrap(function, f.class_source(real, holder, "__new__", new)).call(f, [cls, *args], kwargs)
         if not issubclass(made.python_type(), real):
             return made
     elif holder is object:
@@ -111,18 +112,18 @@ def new_object(f: Frame, real: type) -> ObjectValue:
 
 
 def _exception(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    new = find_in_class(cls.value, "__new__")[0]
+    new, holder = find_in_class(cls.value, "__new__")
     if isinstance(new, staticmethod):
-        made = f.wrap(new.__func__, None).call(f, [cls, *args], kwargs)
+        made = f.wrap(new.__func__, f.class_source(cls.value, holder, "__new__", new)).call(f, [cls, *args], kwargs)
         if not issubclass(made.python_type(), cls.value):
             return made
         assert isinstance(made, ExceptionValue)
     else:
         made = ExceptionValue(cls.value, list(args))
-    init = find_in_class(cls.value, "__init__")[0]
-    made.initialize(f, args, kwargs, complete=not isinstance(init, types.FunctionType))
-    if isinstance(init, types.FunctionType):
-        f.wrap(init, None).call(f, [made, *args], kwargs)
+    init = f.class_function(cls.value, "__init__")
+    made.initialize(f, args, kwargs, complete=init is None)
+    if init is not None:
+        init.call(f, [made, *args], kwargs)
     return made
 
 

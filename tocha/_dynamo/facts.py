@@ -24,7 +24,9 @@ from tocha._subclasses.history import FakeNode
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.sym_types import Symbolic
 
-_TO_PYTHON = frozenset({"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage"})
+_TO_PYTHON = frozenset(
+    {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__format__", "__repr__", "__str__"}
+)
 _UNKNOWN = (
     DynamicOutputShapeException,
     UnsupportedFakeTensorException,

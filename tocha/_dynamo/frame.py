@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import copy
+import enum
 import os
 import types
 from collections.abc import Iterable
@@ -24,7 +25,7 @@ from tocha._dynamo.values.functions import CellValue, FunctionValue, MethodValue
 from tocha._dynamo.values.iterators import GeneratorValue, SequenceIterator
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, bind, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, bind, find_in_class, in_python
 from tocha._logging import events
 
 if TYPE_CHECKING:
@@ -42,13 +43,13 @@ def is_of_library(cls: type) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def lacks(name: str) -> Any:
-    """A test of classes, the same one for each name."""
+def lacks(*names: str) -> Any:
+    """A test of classes, the same one for the same names: neither they nor their bases hold any of them."""
 
     def test(cls: type) -> bool:
-        return all(name not in c.__dict__ and "__getattr__" not in c.__dict__ for c in cls.__mro__)
+        return not any(name in c.__dict__ for c in cls.__mro__ for name in names)
 
-    test.__name__ = f"lacks_{name}"
+    test.__name__ = f"lacks_{names[0]}"
     return test
 
 
@@ -189,25 +190,42 @@ class Frame:
         source = Source("object", cls, None, cls.__qualname__).attribute(name)
         if isinstance(found, property):
             self.out.guards.add(source, "same", found)
-        if isinstance(found, (types.FunctionType, classmethod, staticmethod)) or not hasattr(type(found), "__get__"):
+        if isinstance(found, (types.FunctionType, classmethod, staticmethod, property)) or not hasattr(type(found), "__get__"):  # fmt: skip
             return source
+        if in_python(type(found)):  # a descriptor: reading it from the class would ask it
+            return Source("object", holder, None, holder.__qualname__).attribute("__dict__").item(name)
         return None
 
-    def guard_missing(self, cls: type, name: str) -> None:
-        """Neither the class nor a base has the attribute, or a way to make it up."""
+    def class_place(self, cls: type, name: str) -> Source | None:
+        """Where an attribute that every class has is found."""
+        return None if is_of_library(cls) else Source("object", cls, None, cls.__qualname__).attribute(name)
+
+    def class_function(self, cls: type, name: str) -> Value | None:
+        """A function that the interpreter itself looks for in a class; None where there is none, or a native one."""
+        found, holder = find_in_class(cls, name)
+        if not isinstance(found, types.FunctionType):
+            return None
+        return self.wrap(found, self.class_source(cls, holder, name, found))
+
+    def guard_missing(self, cls: type, *names: str) -> None:
+        """Neither the class nor a base has these attributes."""
         if not is_of_library(cls):
-            self.out.guards.add(Source("object", cls, None, cls.__qualname__), "holds", lacks(name))
+            self.out.guards.add(Source("object", cls, None, cls.__qualname__), "holds", lacks(*names))
 
     def attribute_of_class(self, value: Value, cls: type, name: str) -> Value | None:
         """A Python method or property of a class, bound; None where it is native or missing."""
-        found = find_in_class(cls, name)[0]
+        found, holder = find_in_class(cls, name)
         if isinstance(found, (types.FunctionType, property, classmethod, staticmethod)):
-            return bind(self, found, value, cls, None)
+            return bind(self, found, value, cls, self.class_source(cls, holder, name, found))
         if found is MISSING or callable(found) or hasattr(type(found), "__get__"):
             return None
-        return self.wrap_known(found)
+        return self.wrap(found, self.class_source(cls, holder, name, found))
 
     def wrap_constant_attribute(self, owner: Constant, name: str) -> Value:
+        cls = type(owner.value)
+        held, holder = find_in_class(cls, name)
+        if isinstance(owner.value, enum.Enum) and isinstance(held, types.FunctionType | property) and type(held).__module__ == "builtins":  # fmt: skip
+            return bind(self, held, owner, cls, self.class_source(cls, holder, name, held))
         try:
             found = getattr(owner.value, name)
         except AttributeError as e:

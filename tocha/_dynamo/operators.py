@@ -90,14 +90,14 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
         if done is not None:
             return done
     function, method, reflected = BINARY[symbol]
+    if symbol == "%" and isinstance(a, Constant) and isinstance(a.value, str):
+        return format_string(f, a.value, "__mod__", [b], {})
     if _with_tensor(a, b) or are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         done = _sequences(f, symbol, a, b)
         if done is not None:
             return done
-    if symbol == "%" and isinstance(a, Constant) and isinstance(a.value, str):
-        return format_string(f, a.value, "__mod__", [b], {})
     if a.is_constant() and b.is_constant() and not isinstance(a, Container):
         return f.fold(function, [a, b], {})
     return _by_methods(f, symbol, a, b, method, reflected)

@@ -23,8 +23,8 @@ from tocha._dynamo.values.constant import Constant, is_plain
 from tocha._dynamo.values.containers import ListValue, NamedTupleValue, SizeValue, TupleValue
 from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
-from tocha._dynamo.values.symbol import SymbolValue
-from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.symbol import SymbolValue, fits
+from tocha._dynamo.values.tensor import ASKED, TensorValue
 from tocha.fx.experimental.symbolic_shapes import free_symbols
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import FloatExpr, SymFloat, float_symbol
@@ -66,6 +66,7 @@ class Output:
         self.promises = Promises()
         self.numbers: dict[Any, Any] = {}  # an expression of symbols -> its node
         self.float_atoms: set[Any] = set()
+        self.number_atoms: set[Any] = set()  # of ints and floats from outside, which are no sizes
         self.elements: dict[int, SymbolValue] = {}  # of inputs of one element, by their sources
         self.draws: dict[Any, Draw] = {}  # by symbol, in the program's order
         self.modules: set[tuple] = set()  # sources of modules
@@ -206,6 +207,7 @@ class Output:
         expr = self.env.create_unspecified_symbol(number, source)
         atom = atom_of(expr)
         assert atom is not None
+        self.number_atoms.add(atom)
         if type(number) is float:
             self.float_atoms.add(atom)
         self.guards.add_number(source, wrap_symbolic(expr, self.env), type(number))
@@ -297,6 +299,8 @@ class Output:
             return taken
         if target in _DETACHING and isinstance(args[0], TensorValue):
             args[0].check_detached()
+        if op == "call_method" and target in ASKED:
+            self.guard_answer(args[0], target)
         examples = tuple(a.example() for a in args)
         named = {k: v.example() for k, v in kwargs.items()}
         if target in _DIVISIONS and facts.is_number(examples[1]) and not isinstance(args[0], TensorValue):
@@ -319,11 +323,25 @@ class Output:
             made.meta["stack_trace"] = f.stack_text
             return made
 
+        if facts.is_number(result) and not fits(self.env, target, examples, result, self.number_atoms):
+            return f.fold(target, args, kwargs)
         if facts.is_number(result):
             self.calls += bool(self.env.hint(result.expr) is None)
             return self.number(result, node)
         self.calls += 1
         return self.result(f, node(), result)
+
+    def guard_answer(self, tensor: Value, name: str) -> list[TensorValue]:
+        """Somebody asks a tensor for what guards of tensors do not look at: the inputs in its memory say the same the next time."""
+        memory = tensor.example()._facts.memory
+        given = [i for i in self.inputs if isinstance(i, TensorValue) and i.real is not None and i.fact._facts.memory is memory]  # fmt: skip
+        for i in given:
+            answer, source = getattr(i.real, name), i.source
+            if source is not None and callable(answer):
+                self.guards.add(source.call(getattr(tocha.Tensor, name)), "constant", answer())
+            elif source is not None:
+                self.guards.add(source.attribute(name), "constant", answer)
+        return given
 
     def check_divisor(self, f: Frame, target: Any, dividend: Any, divisor: Any) -> None:
         """A number is divided by a symbol: that it is not zero is guarded; if it is, that is the program's error."""

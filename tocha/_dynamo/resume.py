@@ -26,11 +26,14 @@ class Resumption:
     at: int
     stack: tuple[bool | str, ...]
     locals: tuple[str, ...]
+    first: str | None = None  # what super() without arguments takes, as the first argument
 
 
 # An exception comes in a list, out of which the rest takes it: whoever calls holds on to what it calls with, and an exception
 # to the frames it came through.
 HELD = "held"
+FIRST = "___first"  # an argument whose own variable is a cell
+_SHOWING = frozenset({"locals", "vars", "dir", "eval", "exec"})
 _MADE: dict[int, tuple[types.CodeType, dict[Resumption, types.CodeType]]] = {}
 _RESUMES: dict[int, types.CodeType] = {}  # a resume function's code -> the function's own, by id; kept alive below
 
@@ -42,6 +45,23 @@ def forget() -> None:
 
 def is_resume(code: types.CodeType) -> bool:
     return id(code) in _RESUMES
+
+
+def first_argument(code: types.CodeType) -> str | None:
+    """The variable that super() without arguments reads, unseen by any instruction."""
+    return code.co_varnames[0] if "super" in code.co_names and "__class__" in code.co_freevars and code.co_argcount else None  # fmt: skip
+
+
+def shows_locals(code: types.CodeType) -> bool:
+    """May it ask for all of its variables, by calling locals() and its kin?"""
+    return not _SHOWING.isdisjoint(code.co_names)
+
+
+def original(code: types.CodeType) -> types.CodeType:
+    """The function's own code, of a resume function."""
+    while id(code) in _RESUMES:
+        code = _RESUMES[id(code)]
+    return code
 
 
 def cells_of(code: types.CodeType) -> tuple[str, ...]:
@@ -62,7 +82,8 @@ def _make(code: types.CodeType, how: Resumption) -> types.CodeType:
     body = decode_apart(code)
     cells = cells_of(code)
     stack = [f"___stack{k}" for k, real in enumerate(how.stack) if real]
-    others = [n for n in code.co_varnames if n not in how.locals and n not in cells and n not in stack]
+    taken = [*([how.first] if how.first else []), *stack, *how.locals]
+    others = [n for n in code.co_varnames if n not in taken and n not in cells]
     start: list[Instruction] = [Instruction("COPY_FREE_VARS", len(cells))] if cells else []
     start.append(Instruction("RESUME", 0))
     for k, real in enumerate(how.stack):
@@ -74,13 +95,15 @@ def _make(code: types.CodeType, how: Resumption) -> types.CodeType:
                 Instruction("LOAD_CONST", 0),
                 Instruction("DELETE_SUBSCR", 0),
             ]
+        if real and shows_locals(code):
+            start.append(Instruction("DELETE_FAST", f"___stack{k}"))
     start.append(Instruction("JUMP_FORWARD", 0, body.instructions[how.at]))
     # Cells come from outside; those that a comprehension makes for itself come after RESUME.
     begun = next(k for k, i in enumerate(body.instructions) if i.name == "RESUME")
     rest = [i for i in body.instructions[:begun] if i.name not in ("MAKE_CELL", "COPY_FREE_VARS")] + body.instructions[
         begun:
     ]
-    varnames = (*stack, *how.locals, *others)
+    varnames = (*taken, *others)
     return assemble(
         Body([*start, *rest], body.handlers),
         code,
@@ -90,7 +113,7 @@ def _make(code: types.CodeType, how: Resumption) -> types.CodeType:
         co_nlocals=len(varnames),
         co_cellvars=(),
         co_freevars=cells,
-        co_argcount=len(stack) + len(how.locals),
+        co_argcount=len(taken),
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=code_flags(code),
@@ -153,4 +176,4 @@ def in_loop(body: Body, at: int) -> bool:
     )
 
 
-__all__ = ["Handler", "Resumption", "cells_of", "forget", "in_loop", "is_resume", "live_locals", "resume_code"]
+__all__ = ["Handler", "Resumption", "cells_of", "first_argument", "forget", "in_loop", "is_resume", "live_locals", "original", "resume_code", "shows_locals"]  # fmt: skip

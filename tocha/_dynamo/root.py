@@ -14,7 +14,17 @@ from tocha._dynamo.frame import Frame
 from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
-from tocha._dynamo.resume import HELD, Resumption, cells_of, in_loop, live_locals, resume_code
+from tocha._dynamo.resume import (  # fmt: skip
+    FIRST,
+    HELD,
+    Resumption,
+    cells_of,
+    first_argument,
+    in_loop,
+    live_locals,
+    resume_code,
+    shows_locals,
+)
 from tocha._dynamo.source import argument, free_variable
 from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
 from tocha._dynamo.values.exceptions import ExceptionValue
@@ -242,6 +252,7 @@ class RootFrame(Frame):
         live = set().union(*(live_locals(body, t) for t in targets)) if targets else set()
         if handler is not None:
             live |= live_locals(body, self.decoded.place[id(handler.target)])
+        live |= {*self.locals} if shows_locals(self.code) else {first_argument(self.code) or ""}
         names = tuple(sorted(n for n in self.locals if n in live and n not in self.cells))
         kept = [v for v in below if v is not NULL] + [self.locals[n] for n in names] + self.out.overriding.modes
         cells = [self.cells[n] for n in cells_of(self.code)]
@@ -327,9 +338,12 @@ class RootFrame(Frame):
     def _call_resume(self, cg: Codegen, at: int, below: list[Value], layout: tuple[bool | str, ...], results: list[str], names: tuple[str, ...], depth: int | None = None) -> None:  # fmt: skip
         """return rest(stack..., locals...)"""
         below = below if depth is None else below[:depth]
-        live = live_locals(self.decoded.body, at)
-        names = tuple(n for n in names if n in live)
-        how = Resumption(at, (*(v is not NULL for v in below), *layout), names)
+        live = {*names} if shows_locals(self.code) else live_locals(self.decoded.body, at)
+        first = first_argument(self.code)
+        ahead = [self.locals[first]] if first in names else [self.cells[first].contents] if first in self.cells else []
+        named = first if first in names else FIRST if ahead else None
+        names = tuple(n for n in names if n in live and n != first)
+        how = Resumption(at, (*(v is not NULL for v in below), *layout), names, named)
         code = resume_code(self.code, how)
         cells = [self.cells[n] for n in cells_of(self.code)]
 
@@ -347,7 +361,7 @@ class RootFrame(Frame):
             cg.end_call(6)
 
         cg.push_callable(load)
-        for v in below:
+        for v in [*ahead, *below]:
             if v is not NULL:
                 cg.load(v)
         for name, real in zip(results, layout):
@@ -359,7 +373,7 @@ class RootFrame(Frame):
                 cg.emit("STORE_FAST", name)
         for n in names:
             cg.load(self.locals[n])
-        cg.end_call(sum(map(bool, how.stack)) + len(names))
+        cg.end_call(len(ahead) + sum(map(bool, how.stack)) + len(names))
         cg.emit("RETURN_VALUE")
 
     def _emit_handler(self, cg: Codegen, handlers: list[Handler], handler: Handler, broken: Instruction, below: list[Value], names: tuple[str, ...]) -> None:  # fmt: skip

@@ -153,6 +153,8 @@ def shape_env(module: fx.GraphModule) -> Any:
         value = n.meta.get("example_value")
         if isinstance(value, FakeTensor) and value._symbolic:
             return value.fake_mode.shape_env
+        if isinstance(value, Symbolic):  # a number, beside sizes that are known
+            return value.env
     return None
 
 
@@ -168,6 +170,7 @@ def sizes_text(module: fx.GraphModule) -> str:
             *sorted(f"{a} = {e}" for a, e in known.replacements.items()),
             *sorted(f"{a} of {e}" for a, e in known.multiples.items()),
             *("; ".join(sorted(map(str, x))) for x in sets),
+            *sorted(str(g.expr) for g in env.guards),  # also of floats, which are not among what is known of sizes
         ]
     )
 

@@ -193,6 +193,15 @@ def fitting(value: FakeTensor, ndim: int) -> FakeTensor:
     return invoke("reshape", value, sizes[drop:]) if drop else value
 
 
+def _as_tensor(mode: Any, number: Any, dtype: Any) -> Any:
+    if not isinstance(number, bool | int | float | complex):  # a symbol
+        with mode:
+            return _C.scalar_tensor(number, dtype=dtype)
+    with outside():
+        made = _C.tensor(number).to(dtype)
+    return mode.lifted(made)
+
+
 def setitem(t: Tensor, index: Any, value: Any) -> Any:
     if is_real(t, value, *as_tuple(index)):
         return NotImplemented
@@ -209,9 +218,7 @@ def setitem(t: Tensor, index: Any, value: Any) -> Any:
         if not advanced:
             invoke("fill_", target, value)
             return None
-        with outside():
-            number = _C.tensor(value if isinstance(value, bool | int | float | complex) else 0).to(t.dtype)
-        value = found.mode.lifted(number)
+        value = _as_tensor(found.mode, value, t.dtype)
         if target.device.type != "cpu":
             value = value.to(target.device)
     value = found.mode.fake_of(value)

@@ -62,7 +62,7 @@ class IndexPrinter:
         if a.kind in ROUNDINGS:
             return f"int64_t(std::{ROUNDINGS[a.kind]}({self.real(a.args[0])}))"
         if a.kind in BITS:
-            return f"({self.grouped(a.args[0])} {BITS[a.kind]} {self.grouped(a.args[1])})"
+            return f"(int64_t({self(a.args[0])}) {BITS[a.kind]} {self.grouped(a.args[1])})"
         if a.kind == "abs":
             return f"index_max({self(a.args[0])}, {self(s.scale(a.args[0], -1))})"
         raise NotLowered(f"the index function {a.kind} has no C++")

@@ -61,6 +61,8 @@ class Constant(Value):
                 return f.fold_real(self.value.join, [[i.constant() for i in items]], {})
         if method is None:
             return self.get_attribute(f, name)
+        if isinstance(self.value, enum.Enum) and not (name.startswith("__") and name.endswith("__")):
+            return self.get_attribute(f, name).call(f, args, kwargs)
         if hasattr(method, "__code__") or hasattr(method, "__func__"):
             return f.wrap_constant_attribute(self, name).call(f, args, kwargs)
         if not all(a.is_constant() for a in [*args, *kwargs.values()]):
@@ -68,6 +70,10 @@ class Constant(Value):
                 return f.format_string(self.value, name, args, kwargs)
             return f.call_native_method(self, name, args, kwargs)
         return f.fold(method, args, kwargs)
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        function = f.class_function(type(self.value), "__call__") if isinstance(self.value, enum.Enum) else None
+        return function.call(f, [self, *args], kwargs) if function is not None else super().call(f, args, kwargs)
 
     def hash_key(self, f: Frame) -> Any:
         return self.value if not isinstance(self.value, enum.Enum) else ("enum", id(self.value))

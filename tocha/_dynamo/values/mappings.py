@@ -15,6 +15,7 @@ from tocha._dynamo.values.iterators import SequenceIterator
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
     from tocha._dynamo.frame import Frame
+    from tocha._dynamo.source import Source
 
 
 class DictValue(Container):
@@ -26,10 +27,17 @@ class DictValue(Container):
         self.attributes: dict[str, Value] = {}  # of an OrderedDict that captured code made: state_dict() has one
         self.all_keys: tuple | None = None  # of one from outside, until they are guarded as a whole
 
+    @property
+    def place(self) -> Source | None:
+        """Where guards find a dict with its items: a mappingproxy is not one itself."""
+        if self.source is not None and self.cls is types.MappingProxyType:
+            return self.source.call(dict)
+        return self.source
+
     def settle_keys(self, f: Frame) -> None:
         """Somebody asks for more than single keys: which there are, in which order, is guarded."""
-        if self.all_keys is not None and self.source is not None:
-            f.out.guards.add(self.source, "keys", self.all_keys)
+        if self.all_keys is not None and self.place is not None:
+            f.out.guards.add(self.place, "keys", self.all_keys)
             self.all_keys = None
 
     def touch(self, f: Frame) -> None:
@@ -38,9 +46,9 @@ class DictValue(Container):
 
     def has(self, f: Frame, key: Value) -> bool:
         h = key.hash_key(f)
-        if self.all_keys is not None and self.source is not None:
+        if self.all_keys is not None and self.place is not None:
             if key.is_constant():
-                f.out.guards.add(self.source, "contains" if h in self.entries else "without", key.constant())
+                f.out.guards.add(self.place, "contains" if h in self.entries else "without", key.constant())
             else:
                 self.settle_keys(f)
         return h in self.entries
@@ -59,8 +67,8 @@ class DictValue(Container):
         made = {k.constant(): get(v.realize()) for k, v in self.entries.values()}
         if self.cls is dict:
             return made
-        if self.cls is collections.OrderedDict:
-            return collections.OrderedDict(made)
+        if self.cls in (collections.OrderedDict, types.MappingProxyType):
+            return self.cls(made)
         raise NotConstant(self.cls.__name__)
 
     def constant(self) -> Any:
@@ -181,7 +189,7 @@ class DictValue(Container):
 
     def m_copy(self, f: Frame) -> Value:
         self.settle_keys(f)
-        made = DictValue(dict(self.entries), self.cls)
+        made = DictValue(dict(self.entries), dict if self.cls is types.MappingProxyType else self.cls)
         made.factory = self.factory
         return made
 
@@ -318,9 +326,16 @@ class DictView(Container):
         cg.call_method_of(self.owner, self.what, [], keep=True)
 
 
+def in_order(items: Any) -> dict[Any, None]:
+    """A set's items as keys, as they are iterated over: equal sets may have other orders, and items of other types."""
+    return dict.fromkeys(items)
+
+
 class SetValue(Container):
     def __init__(self, entries: dict[Any, Value], cls: type = set, source: Any = None) -> None:
         self.entries, self.cls, self.source = entries, cls, source
+        self.as_found = False  # from outside, and not changed: its order is that of the real one
+        self.order: tuple | None = None  # of one whose order is not guarded yet
 
     @staticmethod
     def of(f: Frame, items: Iterable[Value], cls: type = set) -> SetValue:
@@ -350,6 +365,10 @@ class SetValue(Container):
 
     def unpack(self, f: Frame) -> list[Value]:
         """In the order in which the real set would give them, where that is known."""
+        if self.as_found:
+            if self.order is not None and self.source is not None:
+                f.out.guards.add(self.source.call(in_order), "keys", self.order)
+            return list(self.entries.values())
         try:
             real = {v.constant(): v for v in self.entries.values()}
             return [real[k] for k in self.cls(real)]
@@ -358,6 +377,10 @@ class SetValue(Container):
 
     def iterate(self, f: Frame) -> Value:
         return SequenceIterator(self.unpack(f), type(iter(set())))
+
+    def touch(self, f: Frame) -> None:
+        self.as_found = False
+        super().touch(f)
 
     def hash_key(self, f: Frame) -> Any:
         if self.cls is set:

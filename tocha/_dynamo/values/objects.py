@@ -30,6 +30,11 @@ def find_in_class(cls: type, name: str) -> tuple[Any, type | None]:
     return MISSING, None
 
 
+def in_python(cls: type) -> bool:
+    """Is the class written in Python?"""
+    return bool(cls.__flags__ & 1 << 9)  # Py_TPFLAGS_HEAPTYPE
+
+
 def is_data_descriptor(found: Any) -> bool:
     return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
 
@@ -54,12 +59,12 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     if isinstance(found, property):
         if found.fget is None:
             f.raise_(AttributeError, "property has no getter")
-        return f.wrap(found.fget, None).call(f, [owner], {})
+        return f.wrap(found.fget, source.attribute("fget") if source else None).call(f, [owner], {})
     if isinstance(found, (types.BuiltinFunctionType, type)) or not hasattr(type(found), "__get__"):
         return f.wrap(found, source)
-    getter = find_in_class(type(found), "__get__")[0]
-    if isinstance(getter, types.FunctionType):
-        return MethodValue(f.wrap(getter, None), f.wrap(found, source)).call(f, [owner, f.wrap_known(cls)], {})
+    getter = f.class_function(type(found), "__get__")
+    if getter is not None:
+        return MethodValue(getter, f.wrap(found, source)).call(f, [owner, f.wrap_known(cls)], {})
     if isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
         return MethodValue(BuiltinValue(found), owner)
     owner.refuse("attribute", f"descriptor {type(found).__name__}")
@@ -148,19 +153,19 @@ class ObjectValue(Value):
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name == "__class__":
             return f.wrap_class_of(self)
-        custom = find_in_class(self.cls, "__getattribute__")[0]
-        if isinstance(custom, types.FunctionType):
-            return f.wrap(custom, None).call(f, [self, Constant(name)], {})
+        custom = f.class_function(self.cls, "__getattribute__")
+        if custom is not None:
+            return custom.call(f, [self, Constant(name)], {})
         found = self.plain_attribute(f, name)
         if found is not None:
             return found
-        fallback, holder = find_in_class(self.cls, "__getattr__")
-        if isinstance(fallback, types.FunctionType):
-            source = f.class_source(self.cls, holder, "__getattr__", fallback)
-            return f.wrap(fallback, source).call(f, [self, Constant(name)], {})
+        made_up = f.class_function(self.cls, "__getattr__")
+        if made_up is not None:
+            return made_up.call(f, [self, Constant(name)], {})
+        fallback = find_in_class(self.cls, "__getattr__")[0]
         if is_other_native(fallback, "__getattr__"):
             return BuiltinValue(fallback).call(f, [self, Constant(name)], {})
-        f.guard_missing(self.cls, name)
+        f.guard_missing(self.cls, name, "__getattr__")  # nor a way to make it up
         f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
@@ -207,8 +212,9 @@ class ObjectValue(Value):
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
         custom = find_in_class(self.cls, "__setattr__")[0]
-        if isinstance(custom, types.FunctionType):
-            f.wrap(custom, None).call(f, [self, Constant(name), value], {})
+        written = f.class_function(self.cls, "__setattr__")
+        if written is not None:
+            written.call(f, [self, Constant(name), value], {})
         elif is_other_native(custom, "__setattr__"):
             BuiltinValue(custom).call(f, [self, Constant(name), value], {})
         else:
@@ -216,43 +222,50 @@ class ObjectValue(Value):
 
     def plain_set(self, f: Frame, name: str, value: Value) -> None:
         """object.__setattr__"""
-        found = find_in_class(self.cls, name)[0]
+        found, holder = find_in_class(self.cls, name)
         if name in ("__class__", "__dict__"):
             self.refuse("mutation", f"setting {name!r}")
         if isinstance(found, property):
+            source = f.class_source(self.cls, holder, name, found)
             if found.fset is None:
                 f.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
-            f.wrap(found.fset, None).call(f, [self, value], {})
+            f.wrap(found.fset, source.attribute("fset") if source else None).call(f, [self, value], {})
             return
         if found is not MISSING and not isinstance(found, types.MemberDescriptorType):
-            setter = find_in_class(type(found), "__set__")[0]
-            if isinstance(setter, types.FunctionType):
-                f.wrap(setter, None).call(f, [f.wrap(found, None), self, value], {})
+            setter = f.class_function(type(found), "__set__")
+            if setter is not None:
+                held = f.wrap(found, f.class_source(self.cls, holder, name, found))
+                setter.call(f, [held, self, value], {})
                 return
         f.out.effects.add(self)
         self.written[name] = value
 
     def delete_attribute(self, f: Frame, name: str) -> None:
         custom = find_in_class(self.cls, "__delattr__")[0]
-        if isinstance(custom, types.FunctionType):
-            f.wrap(custom, None).call(f, [self, Constant(name)], {})
+        written = f.class_function(self.cls, "__delattr__")
+        if written is not None:
+            written.call(f, [self, Constant(name)], {})
             return
         if is_other_native(custom, "__delattr__"):
             BuiltinValue(custom).call(f, [self, Constant(name)], {})
             return
-        found = find_in_class(self.cls, name)[0]
+        found, holder = find_in_class(self.cls, name)
         if isinstance(found, property):
-            self._delete_property(f, found, name)
+            self._delete_property(f, found, name, f.class_source(self.cls, holder, name, found))
+            return
+        deleter = f.class_function(type(found), "__delete__") if found is not MISSING else None
+        if deleter is not None:
+            deleter.call(f, [f.wrap(found, f.class_source(self.cls, holder, name, found)), self], {})
             return
         if self.own(f, name) is None and self.slot(f, name) is None:
             f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
         f.out.effects.add(self)
         self.written[name] = None
 
-    def _delete_property(self, f: Frame, found: property, name: str) -> None:
+    def _delete_property(self, f: Frame, found: property, name: str, source: Source | None) -> None:
         if found.fdel is None:
             f.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no deleter")
-        f.wrap(found.fdel, None).call(f, [self], {})
+        f.wrap(found.fdel, source.attribute("fdel") if source else None).call(f, [self], {})
 
     # ---- calls and the rest
 
@@ -466,25 +479,27 @@ class ClassValue(Value):
         if name in ("__name__", "__qualname__", "__module__", "__doc__"):
             return Constant(getattr(self.value, name))
         if name == "__dict__":
-            return f.wrap_known(dict(vars(self.value)))
-        meta, _ = find_in_class(type(self.value), name)
+            return f.wrap(vars(self.value), f.class_place(self.value, "__dict__"))
+        meta, meta_holder = find_in_class(type(self.value), name)
         if meta is not MISSING and is_data_descriptor(meta):
-            if isinstance(meta, property):
-                return f.wrap(meta.fget, None).call(f, [self], {})
+            if isinstance(meta, property) or in_python(type(meta)):
+                source = f.class_source(type(self.value), meta_holder, name, meta)
+                return bind(f, meta, self, type(self.value), source)
             try:
                 return f.wrap_known(getattr(self.value, name))
             except AttributeError as error:
                 f.raise_(AttributeError, *error.args)
         found, holder = find_in_class(self.value, name)
         if found is MISSING:
-            if isinstance(meta, types.FunctionType):
-                return MethodValue(f.wrap(meta, None), self)
-            if meta is not MISSING:
-                return BuiltinValue(getattr(self.value, name))
-            fallback = find_in_class(type(self.value), "__getattr__")[0]
-            if isinstance(fallback, types.FunctionType):
-                return f.wrap(fallback, None).call(f, [self, Constant(name)], {})
             f.guard_missing(self.value, name)
+            if isinstance(meta, types.MethodDescriptorType | types.WrapperDescriptorType | types.ClassMethodDescriptorType):  # fmt: skip
+                return BuiltinValue(getattr(self.value, name))
+            if meta is not MISSING:
+                source = f.class_source(type(self.value), meta_holder, name, meta)
+                return bind(f, meta, self, type(self.value), source)
+            fallback = f.class_function(type(self.value), "__getattr__")
+            if fallback is not None:
+                return fallback.call(f, [self, Constant(name)], {})
             f.raise_(AttributeError, f"type object '{self.value.__name__}' has no attribute '{name}'")
         source = self.source.attribute(name) if self.source else f.class_source(self.value, holder, name, found)
         if isinstance(found, (types.FunctionType, staticmethod)):
@@ -493,9 +508,10 @@ class ClassValue(Value):
             return MethodValue(f.wrap(found.__func__, source.attribute("__func__") if source else None), self)
         if isinstance(found, (property, types.MemberDescriptorType, types.GetSetDescriptorType)):
             return BuiltinValue(found)
-        getter = find_in_class(type(found), "__get__")[0]
-        if isinstance(getter, types.FunctionType):
-            return f.wrap(getter, None).call(f, [f.wrap(found, None), Constant(None), self], {})
+        getter = f.class_function(type(found), "__get__")
+        if getter is not None:
+            held = f.wrap(found, f.class_source(self.value, holder, name, found))
+            return getter.call(f, [held, Constant(None), self], {})
         return f.wrap(getattr(self.value, name), source)
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
@@ -510,8 +526,9 @@ class ClassValue(Value):
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__call__" and find_in_class(type(self.value), name)[1] is type:
             return self.call(f, args, kwargs)
-        if name.startswith("__") and isinstance(find_in_class(type(self.value), name)[0], types.FunctionType):
-            return f.wrap(find_in_class(type(self.value), name)[0], None).call(f, [self, *args], kwargs)
+        written = f.class_function(type(self.value), name) if name.startswith("__") else None
+        if written is not None:
+            return written.call(f, [self, *args], kwargs)
         return self.get_attribute(f, name).call(f, args, kwargs)
 
     def iterate(self, f: Frame) -> Value:
@@ -608,11 +625,12 @@ class SuperValue(Value):
             if name not in c.__dict__:
                 continue
             found = c.__dict__[name]
+            source = f.class_source(c, c, name, found)
             if isinstance(self.owner, ClassValue) and self.cls in self.owner.value.__mro__:
                 if isinstance(found, classmethod):
-                    return MethodValue(f.wrap(found.__func__, None), self.owner)
-                return f.wrap(getattr(found, "__func__", found), None)
-            return bind(f, found, self.owner, self.owner.python_type(), None)
+                    return MethodValue(f.wrap(found.__func__, source.attribute("__func__") if source else None), self.owner)  # fmt: skip
+                return f.wrap(getattr(found, "__func__", found), source)
+            return bind(f, found, self.owner, self.owner.python_type(), source)
         f.raise_(AttributeError, f"'super' object has no attribute '{name}'")
 
     def reconstruct(self, cg: Codegen) -> None:

@@ -11,11 +11,13 @@ import tocha
 from tocha._dynamo import facts
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
+from tocha.fx.experimental.symbolic_shapes import free_symbols
 from tocha.ir.sym_types import SymBool, SymFloat, SymInt
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
     from tocha._dynamo.frame import Frame
+    from tocha.ir.shape_env import ShapeEnv
 
 _KINDS: dict[type, type] = {SymInt: int, SymFloat: float, SymBool: bool}
 
@@ -76,6 +78,36 @@ def are_symbolic(*values: Value) -> bool:
 
 def number_call(f: Frame, function: Any, args: list[Value]) -> Value:
     return f.out.call(f, "call_function", function, args, {})
+
+
+_POWERS = (operator.pow, operator.ipow)
+_GROWING = (*_POWERS, operator.mul, operator.imul, operator.lshift, operator.ilshift)
+_SHIFTS = (operator.lshift, operator.ilshift, operator.rshift, operator.irshift)
+_ARITHMETIC = (*_GROWING, *_SHIFTS, operator.add, operator.iadd, operator.sub, operator.isub)
+_LARGEST = 2**62
+
+
+def fits(env: ShapeEnv, target: Any, args: tuple, result: Any, numbers: set[Any]) -> bool:
+    """Whether graphs compute a number as Python does: they have 64 bits, and no errors. Of `numbers`, the symbols that stand for
+    anything and not for sizes, it is guarded that it does so with the next values too."""
+    if target not in _ARITHMETIC:
+        return True
+    hints = [env.hint(a.expr) if facts.is_number(a) else a for a in args]
+    if any(h is None for h in hints):
+        return True
+    try:
+        value = target(*hints)
+    except (ArithmeticError, ValueError):
+        return False
+    if type(value) is not _KINDS[type(result)] or (type(value) is int and abs(value) > _LARGEST):
+        return False
+    if target in _POWERS and type(value) is float and facts.is_number(args[0]) and not facts.decided(lambda: bool(args[0] > 0)):  # fmt: skip
+        return False  # of others powers may be complex, or an error
+    if target in _SHIFTS and facts.is_number(args[1]):
+        facts.decided(lambda: bool(args[1] >= 0))
+    if target in _GROWING and type(value) is int and not numbers.isdisjoint(free_symbols([result])):
+        facts.decided(lambda: bool(result <= _LARGEST) and bool(result >= -_LARGEST))
+    return True
 
 
 # Functions of numbers that stay symbolic, under the name that graphs have them by.

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
 
 _IN_GRAPH = ("data", "T", "mT", "H", "mH", "real", "imag")
+# What guards of tensors do not look at.
+ASKED = frozenset({"is_leaf", "_version", "output_nr", "retains_grad", "_is_view", "is_inference", "is_shared", "storage_offset"})  # fmt: skip
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 
 
@@ -117,13 +119,27 @@ class TensorValue(Value):
             return f.wrap(self.real.__dict__[name], self.source.attribute(name) if self.source else None)
         found = getattr(tocha.Tensor, name, None)
         if found is None and not hasattr(self.fact, name):
+            if self.real is not None and self.source is not None:
+                f.out.guards.add(self.source.attribute("__dict__"), "without", name)
             f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if callable(found):
             return NativeMethod(self, name)
         value = getattr(self.fact, name)
         if isinstance(value, tocha.Tensor) or name in ("grad_fn", "_base"):
             self.refuse("attribute", f"attribute {name!r}")
+        if name in ASKED:
+            value = self._answer(f, name, value)
         return f.wrap_known(value)
+
+    def _answer(self, f: Frame, name: str, value: Any) -> Any:
+        """Facts count writes from the beginning of the capture, and know of no other histories than their own."""
+        try:
+            inputs = f.out.guard_answer(self, name)
+        except RuntimeError as error:
+            f.raise_real(error)
+        if name == "_version":
+            return value + max((i.real._version for i in inputs), default=0)
+        return value if self.real is None or self.fact._version else getattr(self.real, name)
 
     def _is_leaf(self, f: Frame) -> bool:
         """Whether it certainly has no history."""

@@ -310,7 +310,9 @@ def test_who_holds_the_memory(browser, snapshot):
     assert page.locator("#moment").inner_text() != at_peak
     page.locator("#group").select_option("module")
     page.locator("tr[data-group='Deep.layers.2'] summary").click()
-    page.locator("tr[data-group='Deep.layers.2'] li").first.wait_for()  # the list comes with the event of opening, after the click
+    page.locator(
+        "tr[data-group='Deep.layers.2'] li"
+    ).first.wait_for()  # the list comes with the event of opening, after the click
     opened = page.locator("tr[data-group='Deep.layers.2'] details[open]").inner_text()
     assert "aten::linear" in opened and "in Deep.layers.2 in Deep.layers" in opened and "test_report.py" in opened
     page.locator("#chart").click(position={"x": 3, "y": 50})

@@ -4,6 +4,13 @@ that only strides tell."""
 import pytest
 
 import tocha
+from tocha._inductor.graph import lower_graph
+from tocha._inductor.inlining import inline
+from tocha.fx.experimental.proxy_tensor import make_fx
+from tocha.ir import symbolic as s
+from tocha.ir.loops import Loop
+from tocha.nn import functional as F
+from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
 
@@ -197,3 +204,20 @@ def test_a_written_tensor_with_gaps_keeps_the_order_of_its_dims(dynamic):
     for w, g in zip(f(gaps, more), tocha.compile(f, dynamic=dynamic)(mine, more), strict=True):
         assert g.stride() == w.stride()
         tocha.testing.assert_close(g, w)
+
+
+def test_indices_do_not_grow_as_values_are_composed():
+    """Sizes that are sums, a copy with other strides, dims cut anew: an index of thousands of terms, were nothing stored."""
+
+    def f(x, w):
+        y = F.conv3d(x, w, padding=1, groups=2).relu()
+        return [y, F.instance_norm(y), F.group_norm(y, 3)]
+
+    x = tocha.randn(2, 4, 3, 5, 4).to(memory_format=tocha.channels_last_3d)
+    w = tocha.randn(6, 2, 3, 3, 3)
+    program = lower_graph(make_fx(f, tracing_mode="symbolic")(x, w))
+    addresses = [load.address for step in inline(program) if isinstance(step, Loop) for load in step.loads()]
+    assert max(map(s.size_of, addresses)) < 100
+    for want, got in zip(f(x, w), tocha.compile(f, dynamic=True)(x, w), strict=True):
+        assert_close(got, want)
+        assert got.stride() == want.stride()

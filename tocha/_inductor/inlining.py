@@ -14,12 +14,15 @@ from typing import Any
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_of
+from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_within
 from tocha.ir.node import INPUT, Cost, Node, topological
 from tocha.ir.rewrite import simplify
 
 MOST_NODES, MOST_READS = 256, 24  # in one formula, beyond which a value is stored however few read it
 SHARED_NODES, SHARED_READS = 20, 6  # beyond which a value that several loops read is stored
+MOST_TERMS = (
+    128  # of the index that a value is read at, beyond which it is stored: indices grow as products do when composed
+)
 
 
 ARITHMETIC: dict[Any, Callable[..., Any]] = {
@@ -67,6 +70,7 @@ class Composer:
         self.done: dict[tuple, Node] = {}
         self.atoms: dict[s.Atom, Any] = {}
         self.origins: dict[str, None] = {}
+        self.too_long: set[Buffer] = set()  # what is read at an index of too many terms
 
     def composed(self) -> Loop:
         formulas = self.rewritten(self.loop, self.loop.formulas, {}, True)
@@ -168,7 +172,10 @@ class Composer:
         key = (buffer, address, guard)
         if key not in self.done:
             self.origins |= dict.fromkeys(producer.origins)
-            index = index_of(address, buffer.sizes, buffer.strides, self.known)
+            index = index_within(MOST_TERMS, address, buffer.sizes, buffer.strides, self.known)
+            if index is None:
+                self.too_long.add(buffer)
+                return self.input(Load(buffer, address, guard), dtype)
             at = {s.atom_of(v): i for v, i in zip(producer.variables, index, strict=True) if isinstance(v, s.Expr)}
             k = producer.results.index(buffer)
             (self.done[key],) = self.rewritten(producer, (producer.formulas[k],), at, guard)  # type: ignore[arg-type]
@@ -231,6 +238,21 @@ def repeats(reader: Loop, buffer: Buffer) -> bool:
     return there is not here and there != here
 
 
+def composed(loop: Loop, dissolved: dict[Buffer, Loop], known: Assumptions) -> tuple[Loop, list[Loop]]:
+    """A loop with what it reads dissolved into it, and the loops that are stored after all, in order: their index is too long."""
+    stored: dict[Loop, None] = {}
+    while any(load.buffer in dissolved for load in loop.loads()):
+        composer = Composer(loop, dissolved, known)
+        made = composer.composed()
+        if not composer.too_long:
+            return made, list(stored)
+        again = dict.fromkeys(producer for b, producer in dissolved.items() if b in composer.too_long)
+        for b in [b for b, producer in dissolved.items() if producer in again]:
+            del dissolved[b]
+        stored |= again
+    return loop, list(stored)
+
+
 def inline(program: Program) -> list[Step]:
     """The program's steps with values dissolved into their readers; what nobody reads is gone."""
     fixed = needed_in_memory(program)
@@ -242,9 +264,8 @@ def inline(program: Program) -> list[Step]:
         if not isinstance(step, Loop):
             out.append(step)
             continue
-        made = Composer(step, dissolved, program.known).composed() if any(
-            load.buffer in dissolved for load in step.loads()
-        ) else step  # fmt: skip
+        made, stored = composed(step, dissolved, program.known)
+        out += stored
         for b in made.results:
             b.producer = made
         gone = made.fold is None and all(

@@ -8,6 +8,7 @@ what is wrong with one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -324,6 +325,15 @@ def address_of(index: Sequence[Any], strides: Sequence[Any], offset: Any = 0) ->
 
 def index_of(address: Any, sizes: Sequence[Any], strides: Sequence[Any], known: Assumptions) -> tuple[Any, ...]:
     """Where in a dense tensor an address lies: address_of undone."""
+    index = index_within(math.inf, address, sizes, strides, known)
+    assert index is not None
+    return index
+
+
+def index_within(
+    most: float, address: Any, sizes: Sequence[Any], strides: Sequence[Any], known: Assumptions
+) -> tuple[Any, ...] | None:
+    """The index of an address, or None where it takes more terms than that."""
     index: list[Any] = [0] * len(sizes)
     rest = address
     for d in in_memory_order(sizes, strides):
@@ -331,6 +341,8 @@ def index_of(address: Any, sizes: Sequence[Any], strides: Sequence[Any], known: 
         if one or none:  # a dense tensor without elements has strides of zero
             continue
         index[d] = known.simplify(s.floordiv(rest, strides[d]))
+        if sum(s.size_of(i) for i in index) > most:
+            return None
         rest = known.simplify(s.add(rest, s.scale(s.mul(index[d], strides[d]), -1)))
     return tuple(index)
 

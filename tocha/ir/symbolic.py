@@ -115,6 +115,14 @@ class Expr:
         return self._symbols
 
 
+def size_of(e: Any) -> int:
+    """How many terms it is written with, those inside functions too: what working with it costs."""
+    if not isinstance(e, Expr):
+        return 1
+    inside = (a for monomial, _ in e.terms for atom, _ in monomial for a in atom.args)
+    return len(e.terms) + sum(size_of(a) for a in inside)
+
+
 def free_symbols(e: Any) -> frozenset[Atom]:
     return getattr(e, "symbols", frozenset())  # floats have them too
 

@@ -215,7 +215,11 @@ def test_nested_tensors_break_the_graph(backend, layout):
         tocha.testing.assert_close(mine, wanted)
     with pytest.raises(Unsupported, match="a nested tensor"):
         tocha.compile(program, backend=backend, fullgraph=True)(n, x)
+
+
+@pytest.mark.parametrize(
     "text",
+    [
         lambda x: f"{x + 1}",
         lambda x: f"{(x + 1).sum():.3f}",
         lambda x: f"{x=}",
@@ -226,36 +230,46 @@ def test_nested_tensors_break_the_graph(backend, layout):
         lambda x: (x + 1).__repr__(),
         lambda x: x.sum().__format__(".2f"),
         lambda x: f"{[x]}",
+    ],
+)
 def test_text_of_tensors(text):
     x = tocha.ones(2)
     assert tocha.compile(text, backend="eager")(x) == text(x)
+
+
 def test_super_after_a_break():
     class Base:
         n = 3
+
         def f(self, x):
             return x + 1
+
     class Child(Base):
         def plain(self, x):
             tocha._dynamo.graph_break()
             y = super().f(x)
             tocha._dynamo.graph_break()
             return super().f(y) * super().n
+
         def in_a_cell(self, x):
             own = lambda: self  # noqa: E731
             tocha._dynamo.graph_break()
             y = super().f(x) * own().n
             tocha._dynamo.graph_break()
             return super().f(y)
+
         def handling(self, x):
             try:
                 tocha._dynamo.graph_break()
                 raise KeyError(1)
             except KeyError:
                 return super().f(x)
+
         @classmethod
         def of_class(cls, x):
             tocha._dynamo.graph_break()
             return x * super().n
+
     child, x = Child(), tocha.ones(1)
     for f in (child.plain, child.in_a_cell, child.handling, child.of_class):
         assert tocha.compile(f, backend="eager")(x) == f(x)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from tocha._C import Tensor, strided
+from tocha import _C
+from tocha._C import Tensor
 from tocha._dynamo import config
 from tocha._dynamo.refusals import Unsupported
 from tocha._subclasses.errors import (
@@ -23,6 +24,7 @@ from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import FakeNode
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.sym_types import Symbolic
+from tocha.overrides import DisableTorchFunctionSubclass
 
 _TO_PYTHON = frozenset(
     {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__format__", "__repr__", "__str__"}
@@ -84,9 +86,10 @@ def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -
 
 def check_dense(tensor: Tensor) -> None:
     """Refuses what graphs have no facts of."""
-    if tensor.layout is not strided or tensor.is_nested:
-        kind = "nested" if tensor.is_nested else "sparse"
-        raise Unsupported("value", f"a {kind} tensor of layout {tensor.layout}")
+    with DisableTorchFunctionSubclass():  # a class that watches its calls is not asked
+        layout, nested = tensor.layout, tensor.is_nested
+    if layout is not _C.strided or nested:
+        raise Unsupported("value", f"a {'nested' if nested else 'sparse'} tensor of layout {layout}")
 
 
 def decided(question: Any, env: ShapeEnv | None = None) -> Any:

@@ -147,14 +147,8 @@ class ProgramWriter:
                 self.forget(b)
         self.outputs()
         self.put("return 0;")
-        return (
-            HEADER
-            + packed_functions(texts)
-            + "\n".join(texts)
-            + ENTRY
-            + "\n".join([*self.early, *self.lines])
-            + "\n}\n"
-        )
+        kernels_text = packed_functions(texts) + "\n".join(texts)
+        return HEADER + kernels_text + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
 
     # -- tensors
 

@@ -123,3 +123,19 @@ def test_changes_of_objects_in_such_functions_are_not_captured():
         return func.grad(loss)(x), len(seen)
 
     assert same(tocha.compile(f, backend="eager")(tocha.ones(2)), f(tocha.ones(2)))
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_vmap_over_nothing(backend, dynamic):
+    """There is no slice to tell what the function is given."""
+
+    def f(x):
+        return func.vmap(lambda a: a.unsqueeze(0) @ a.unsqueeze(1))(x), func.vmap(
+            func.grad(lambda a: a.sin().sum()), -1
+        )(x)
+
+    compiled = tocha.compile(f, backend=backend, dynamic=dynamic, fullgraph=backend == "eager")
+    for shape in ((0, 3), (2, 3), (3, 0), (0, 0)):
+        got, want = compiled(tocha.ones(shape)), f(tocha.ones(shape))
+        assert same(want, got) and [g.shape for g in got] == [w.shape for w in want]

@@ -105,6 +105,17 @@ void parts_of_packs() {
     vec::store(to, vec::load(from, vec::First{count}), vec::First{count});
     for (int i = 0; i < vec::kPack; ++i) failures += to[i] != (i < count ? from[i] : -1);
   }
+  for (int64_t count = 0; count <= vec::kPack + 2; ++count) {
+    float pairs[2 * vec::kPack];
+    for (int i = 0; i < vec::kPack; ++i) to[i] = pairs[2 * i] = pairs[2 * i + 1] = -1;
+    const Pack x = vec::load(from, vec::Part{count});
+    vec::store(to, x, vec::Part{count});
+    vec::store_in_turn(pairs, {x, x}, vec::Part{count});
+    for (int i = 0; i < vec::kPack; ++i) {
+      const float want = i < count ? from[i] : -1;
+      failures += to[i] != want || pairs[2 * i] != want || pairs[2 * i + 1] != want;
+    }
+  }
 }
 
 void positions() {

@@ -215,6 +215,16 @@ def _slots(value: Any, found: list[Any]) -> Any:
     return value
 
 
+def _slice_of(f: Frame, fact: Any, dim: int) -> Any:
+    """What is known of a slice, also where there is none to take."""
+    n = fact.shape[dim]
+    if not (isinstance(n, int) and n == 0):
+        return facts.run(f.out.fake_mode, "call_method", "select", (fact, dim, 0), {})
+    dim %= fact.dim()
+    sizes, strides = ([*of[:dim], *of[dim + 1 :]] for of in (fact.shape, fact.stride()))
+    return facts.run(f.out.fake_mode, "call_method", "new_empty_strided", (fact, sizes, strides), {})
+
+
 def _inside(f: Frame, value: Value, dims: Any) -> Value:
     """A structure as functions see it that are called for one slice after another: without these dims."""
     given: list[Given] = []
@@ -233,9 +243,7 @@ def _inside(f: Frame, value: Value, dims: Any) -> Value:
 
     add(structure, dims)
     inner = [
-        g
-        if d is None or isinstance(g, SymbolValue)
-        else TensorValue(g.node, facts.run(f.out.fake_mode, "call_method", "select", (g.fact, d, 0), {}))
+        g if d is None or isinstance(g, SymbolValue) else TensorValue(g.node, _slice_of(f, g.fact, d))
         for g, d in zip(given, found)
     ]
     return tracked(f, filled(structure, inner))

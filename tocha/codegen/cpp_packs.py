@@ -12,7 +12,7 @@ from typing import Any
 from tocha.codegen.cpp_neighbours import MOST_NEIGHBOURS
 from tocha.codegen.cpp_pass import Pass
 from tocha.codegen.cpp_scalar import VectorForm
-from tocha.codegen.cpp_vectors import atom_of, is_one, step_of, write_loop
+from tocha.codegen.cpp_vectors import DEAR, atom_of, is_one, step_of, write_loop
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -22,10 +22,17 @@ from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
+LONG_STEP = (
+    64  # statements, beyond which what is left at the end takes no step of its own: compiling takes twice as long
+)
 PACKS = VectorForm(
     "vec::pack",
     "vec::load({0}, how)",
-    {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::choose({0}, vec::pack(1.0f), vec::pack(0.0f))"},
+    {
+        scalar.where: "vec::choose({0}, {1}, {2})",
+        scalar.CAST: "vec::choose({0}, vec::pack(1.0f), vec::pack(0.0f))",
+        **DEAR,
+    },
     "vec::Positions{{{0}}}",
 )
 
@@ -88,6 +95,10 @@ def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variabl
         t.put(f"vec::{stored}, how);")
     t.close("};")
     t.put(f"int64_t c = {begin};")
+    if len(code.body) > LONG_STEP:
+        write_loop(w, p, last, f"for (; c < {end}; c += {PACK})", f"step(c, vec::Part{{{end} - c}});")
+        t.close()
+        return True
     write_loop(w, p, last, f"for (; c + {PACK} <= {end}; c += {PACK})", "step(c, vec::Whole());")
     if not (begin.isdigit() and end.isdigit() and (int(end) - int(begin)) % PACK == 0):
         t.put(f"if (c < {end}) step(c, vec::First{{{end} - c}});")

@@ -23,6 +23,11 @@ struct First {
   int64_t count;
 };
 
+// The first so many, all of it if there are as many: long formulas are compiled once, not for both of the others.
+struct Part {
+  int64_t count;
+};
+
 // Positions of neighbours, by the first; and a number that is the same for all of them.
 struct Positions {
   int64_t first;
@@ -333,6 +338,21 @@ TOCHA_MATH void store_in_turn(float* p, const Pack (&x)[kPacks], Whole) {
 template <int kPacks>
 TOCHA_MATH void store_in_turn(float* p, const Pack (&x)[kPacks], First n) {
   store_in_turn(p, x, n.count);
+}
+template <int kPacks>
+TOCHA_MATH void store_in_turn(float* p, const Pack (&x)[kPacks], Part n) {
+  store_in_turn(p, x, n.count < kPack ? n.count : kPack);
+}
+template <class T>
+TOCHA_MATH auto load(const T* p, Part n) {
+  return n.count < kPack ? load(p, First{n.count}) : load(p, Whole());
+}
+TOCHA_MATH void store(float* p, Pack x, Part n) {
+  if (n.count < kPack) {
+    store(p, x, First{n.count});
+  } else {
+    store(p, x, Whole());
+  }
 }
 
 }  // namespace vec

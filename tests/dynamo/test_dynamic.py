@@ -370,3 +370,19 @@ def test_numbers_that_are_assigned(backend):
     for index in (tocha.tensor([True, False]), [0, 1], 0, x > 3):
         for value in (9, 7, 2.5):
             assert compiled(x, index, value).tolist() == f(x, index, value).tolist()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "name", ["sum", "softmax", "argmax", "flip", "std", "logsumexp", "cumsum", "unsqueeze", "amax"]
+)
+def test_dims_that_change(backend, name):
+    """A dim decides what is computed: it is a constant of each graph."""
+
+    def f(x, dim):
+        return getattr(x, name)(dim)
+
+    compiled = tocha.compile(f, backend=backend)
+    x = tocha.arange(6.0).view(2, 3)
+    for dim in (1, 0, -1, -2):
+        assert compiled(x, dim).allclose(f(x, dim))

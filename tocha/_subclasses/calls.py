@@ -13,7 +13,7 @@ from typing import Any
 from tocha import _C
 from tocha._library import dispatch
 from tocha._subclasses import history
-from tocha._subclasses.convert import conversion, native_device, native_dtype
+from tocha._subclasses.convert import conversion, may_be_symbol, native_device, native_dtype
 from tocha._subclasses.errors import DataDependentOutputException
 from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, outside, refresh, version_of
 from tocha._subclasses.reader import FakeInterpreter, Recorder, active_mode, operand, overload_of
@@ -56,7 +56,8 @@ class Form:
         if first not in places and "input" in places:
             places[first] = places["input"]
         self.arguments: list[tuple[Argument, int, Callable | None]] = [
-            (a, places.get(a.name, -1), None if a.type in TENSOR_TYPES else conversion(a)) for a in o.schema.arguments
+            (a, places.get(a.name, -1), None if a.type in TENSOR_TYPES else conversion(a, may_be_symbol(o, a)))
+            for a in o.schema.arguments
         ]
         known = {a.name for a in o.schema.arguments}
         self.out = places.get("out", -1) if "out" not in known else -1

@@ -13,6 +13,7 @@ from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
 from tocha.ir.sym_types import Symbolic
 from tocha.operators.facts import Facts, Scalar
+from tocha.operators.record import Operator
 from tocha.operators.schema import Argument
 
 Tensor = _C.Tensor
@@ -100,20 +101,34 @@ CONVERSIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def may_be_symbol(o: Operator, a: Argument) -> bool:
+    """Whether an int may stay a symbol. Records of our own write `int` for sizes, too: of theirs only dims may not."""
+    return a.symbolic or (o.name.startswith(("_", "nn_")) and not a.name.startswith("dim"))
+
+
 @cache
-def conversion(a: Argument) -> Callable[[Any], Any]:
+def conversion(a: Argument, symbolic: bool) -> Callable[[Any], Any]:
     """What makes the body's value of what is given for an argument that is no tensor."""
     base = a.type.removesuffix("?")
     if base == "int[]":
-        convert: Callable[[Any], Any] = partial(sized_ints, a.size or 1)
+        convert: Callable[[Any], Any] = partial(sized_ints, a.size or 1, symbolic)
+    elif base == "int" and not symbolic:
+        convert = known_int
     else:
         convert = CONVERSIONS.get(base, lambda v: v)
     return (lambda v: None if v is None else convert(v)) if a.type.endswith("?") else convert
 
 
-def sized_ints(size: int, v: Any) -> list[Any]:
+def known_int(v: Any) -> Any:
+    """For an argument that decides what is computed, as a dim does: a symbol becomes its value, which is guarded."""
+    return v if type(v) is int else int(plain_int(v))
+
+
+def sized_ints(size: int, symbolic: bool, v: Any) -> list[Any]:
     """int[2]: one int stands for two."""
     values = plain_ints(v) if isinstance(v, list | tuple) else [plain_int(v)]
+    if not symbolic:
+        values = [known_int(n) for n in values]
     return values * size if len(values) == 1 else values
 
 

@@ -87,6 +87,11 @@ _ARITHMETIC = (*_GROWING, *_SHIFTS, operator.add, operator.iadd, operator.sub, o
 _LARGEST = 2**62
 
 
+def _has_power(base: Any, exponent: Any) -> bool:
+    """Whether a power is a real number: of numbers below zero it may be complex, of zero an error."""
+    return bool(base >= 0 if not facts.is_number(exponent) and exponent >= 0 else base > 0)
+
+
 def fits(env: ShapeEnv, target: Any, args: tuple, result: Any, numbers: set[Any]) -> bool:
     """Whether graphs compute a number as Python does: they have 64 bits, and no errors. Of `numbers`, the symbols that stand for
     anything and not for sizes, it is guarded that it does so with the next values too."""
@@ -101,8 +106,8 @@ def fits(env: ShapeEnv, target: Any, args: tuple, result: Any, numbers: set[Any]
         return False
     if type(value) is not _KINDS[type(result)] or (type(value) is int and abs(value) > _LARGEST):
         return False
-    if target in _POWERS and type(value) is float and facts.is_number(args[0]) and not facts.decided(lambda: bool(args[0] > 0)):  # fmt: skip
-        return False  # of others powers may be complex, or an error
+    if target in _POWERS and type(value) is float and not facts.decided(lambda: _has_power(*args)):
+        return False
     if target in _SHIFTS and facts.is_number(args[1]):
         facts.decided(lambda: bool(args[1] >= 0))
     if target in _GROWING and type(value) is int and not numbers.isdisjoint(free_symbols([result])):

@@ -13,7 +13,7 @@ from tocha import _C
 from tocha._library import plans
 from tocha._library.dispatch import modes, pop_mode, push_mode
 from tocha._subclasses import calls
-from tocha._subclasses.convert import sized_ints
+from tocha._subclasses.convert import may_be_symbol, sized_ints
 from tocha._subclasses.reader import active_mode
 from tocha.amp import _enter_autocast, _exit_autocast, autocast, autocast_mode
 from tocha.autograd import grad_mode
@@ -100,7 +100,7 @@ def arranged(form: calls.Form, slots: tuple) -> plans.Call:
         if v is calls.ABSENT:
             v = plans.usual(a)
         if a.type in ("int[]", "int[]?") and v is not None:
-            v = sized_ints(a.size or 1, list(v) if isinstance(v, list | tuple) else v)
+            v = sized_ints(a.size or 1, may_be_symbol(form.operator, a), list(v) if isinstance(v, list | tuple) else v)
         elif isinstance(v, tuple):
             v = list(v)
         values.append(v)

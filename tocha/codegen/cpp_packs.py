@@ -12,7 +12,7 @@ from typing import Any
 from tocha.codegen.cpp_neighbours import MOST_NEIGHBOURS
 from tocha.codegen.cpp_pass import Pass
 from tocha.codegen.cpp_scalar import VectorForm
-from tocha.codegen.cpp_vectors import DEAR, atom_of, is_one, step_of, write_loop
+from tocha.codegen.cpp_vectors import atom_of, is_one, step_of, write_loop
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -23,16 +23,12 @@ from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
 LONG_STEP = (
-    64  # statements, beyond which what is left at the end takes no step of its own: compiling takes twice as long
+    64  # statements, beyond which what is left at the end takes no step of its own: it would compile twice as long
 )
 PACKS = VectorForm(
     "vec::pack",
     "vec::load({0}, how)",
-    {
-        scalar.where: "vec::choose({0}, {1}, {2})",
-        scalar.CAST: "vec::choose({0}, vec::pack(1.0f), vec::pack(0.0f))",
-        **DEAR,
-    },
+    {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::choose({0}, vec::pack(1.0f), vec::pack(0.0f))"},
     "vec::Positions{{{0}}}",
 )
 

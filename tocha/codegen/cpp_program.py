@@ -10,7 +10,6 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.codegen.cpp_scalar import memory_type
-from tocha.codegen.cpp_vectors import packed_functions
 from tocha.codegen.translator_types import cpp_string
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
@@ -147,8 +146,7 @@ class ProgramWriter:
                 self.forget(b)
         self.outputs()
         self.put("return 0;")
-        kernels_text = packed_functions(texts) + "\n".join(texts)
-        return HEADER + kernels_text + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
+        return HEADER + "\n".join(texts) + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
 
     # -- tensors
 

@@ -6,8 +6,6 @@ others are written as loops that the compiler makes vectors of (cpp_loops.py).
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,7 @@ from tocha.ir import symbolic as s
 from tocha.ir.kernels import Member
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import CONSTANT, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, topological
-from tocha.ir.packed import LANEWISE, PACKED, goes_on_packs
+from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
 VECTORS = VectorForm("vec::all", "vec::load({0})")
@@ -46,26 +44,14 @@ TYPES = {
     dt.float32: Registers("vec::F32", "vec::width<float>", VECTORS, "vec::store({0}, {1});", 4),
     dt.float64: Registers("vec::F64", "vec::width<double>", VECTORS, "vec::store({0}, {1});", 4),
 }
-# What is dear on packs has a name of its own, so that a program can say how it is called (`packed_functions`).
-DEAR = {op: str(op.cpp).replace("math::", "packs::") for op in PACKED | LANEWISE if op.cost is Cost.EXPENSIVE}
-MOST_INLINED = 32  # calls of dear functions, each of which is some 200 instructions: with more, compiling takes long
 # Dear formulas take longer than the additions wait.
 PACKS = Registers(
     "vec::Pack",
     "vec::kPack",
-    VectorForm("vec::pack", "vec::load({0}, vec::Whole())", {scalar.where: "vec::choose({0}, {1}, {2})", **DEAR}),
+    VectorForm("vec::pack", "vec::load({0}, vec::Whole())", {scalar.where: "vec::choose({0}, {1}, {2})"}),
     "vec::store({0}, vec::pack({1}), vec::Whole());",
     1,
 )
-
-
-def packed_functions(texts: Sequence[str]) -> str:
-    """What dear functions on packs are for these kernels: those of the library, inlined, or functions that call them if there are many."""
-    called = Counter(name for text in texts for name in re.findall(r"\bpacks::(\w+)\(", text))
-    if called.total() <= MOST_INLINED:
-        return "namespace packs = math;\n" if called else ""
-    made = (f"[[gnu::noinline]] vec::Pack {name}(vec::Pack x) {{ return math::{name}(x); }}" for name in sorted(called))
-    return "\n".join(["namespace packs {", *made, "}  // namespace packs", ""])
 
 
 def lanewise(outputs: Sequence[Node]) -> dt.DType | None:

@@ -305,3 +305,23 @@ def test_node_names():
     assert F.max_pool2d(x, 2).grad_fn.name() == "MaxPool2DWithIndicesBackward0"
     assert F.avg_pool2d(x, 2).grad_fn.name() == "AvgPool2DBackward0"
     assert F.adaptive_avg_pool2d(x, 2).grad_fn.name() == "AdaptiveAvgPool2DBackward0"
+
+
+@pytest.mark.parametrize("backend", [None, "aot_eager", "inductor"])
+def test_averages_of_volumes_do_not_keep_channels_last(backend):
+    F = tocha.nn.functional
+
+    def f(x):
+        return (
+            F.avg_pool3d(x, 2), F.adaptive_avg_pool3d(x, 2), F.adaptive_max_pool3d(x, 2), F.lp_pool3d(x, 2.0, 2), F.max_pool3d(x, 2)
+        )  # fmt: skip
+
+    x = tocha.randn(2, 3, 4, 4, 4)
+    last = x.to(memory_format=tocha.channels_last_3d).requires_grad_()
+    found = (tocha.compile(f, backend=backend) if backend else f)(last)
+    for mine, wanted in zip(found, f(x), strict=True):
+        tocha.testing.assert_close(mine, wanted)
+    assert all(y.is_contiguous() for y in found[:4])
+    assert found[4].is_contiguous(memory_format=tocha.channels_last_3d)
+    if backend is None:  # compiled, they come as one sum with that of max_pool3d
+        assert all(tocha.autograd.grad(y.sum(), last)[0].is_contiguous() for y in found[:4])

@@ -428,9 +428,9 @@ def avg_pool2d_gradient(grad, self, kernel_size, stride, padding, count_include_
     word="avg_pool3d_out_frame",
 )
 def nn_avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
-    """The average of each window of a volume."""
+    """The average of each window of a volume; channels do not stay last."""
     return average_pool(
-        self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3, "avg_pool3d"
+        self.contiguous(), kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3, "avg_pool3d"
     )
 
 
@@ -516,7 +516,7 @@ def adaptive_avg_pool2d_gradient(grad, self):
 )
 def nn_adaptive_avg_pool3d(self, output_size):
     """Averages over as many windows as output_size says, which divide the volume evenly."""
-    return adaptive_average(self, output_size, 3, "adaptive_avg_pool3d")
+    return adaptive_average(self.contiguous(), output_size, 3, "adaptive_avg_pool3d")
 
 
 @gradient(nn_adaptive_avg_pool3d, "self")
@@ -566,7 +566,7 @@ def adaptive_max_pool2d_gradient(grad, self, result1):
 )
 def nn_adaptive_max_pool3d(self, output_size):
     """Maxima over as many windows as output_size says, which divide the volume evenly, and their places."""
-    return adaptive_max(self, output_size, 3, "adaptive_max_pool3d")
+    return adaptive_max(self.contiguous(), output_size, 3, "adaptive_max_pool3d")
 
 
 @gradient(nn_adaptive_max_pool3d, "self")

@@ -3,10 +3,12 @@ has none: they ask again when they run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from tocha._ops import OpOverload
 from tocha._subclasses.fake import FakeTensor
 from tocha._symbolic import _assert_scalar
-from tocha.fx import Graph, Node
+from tocha.fx import Node
 from tocha.fx.experimental._sym_nodes import SymbolicNodes
 from tocha.fx.experimental.proxy_tensor import PythonKeyTracer
 from tocha.fx.node import has_side_effect
@@ -25,10 +27,10 @@ def is_check(node: Node) -> bool:
     return not node.target._schema._returns and not node.target._schema.is_mutable
 
 
-def first_seen(graph: Graph) -> dict[s.Atom, Node]:
+def shown_by(nodes: Iterable[Node]) -> dict[s.Atom, Node]:
     """Where each symbol can first be read: a number, or the size of a tensor."""
     found: dict[s.Atom, Node] = {}
-    for node in graph.nodes:
+    for node in nodes:
         val = node.meta.get("val")
         for n in val.shape if isinstance(val, FakeTensor) and val._symbolic else (val,):
             if isinstance(n, SymBool) and len(n.expr.symbols) == 1:  # of an element
@@ -43,7 +45,7 @@ def add_checks(tracer: PythonKeyTracer, env: ShapeEnv | None) -> None:
     """Adds a node for each promise, where the numbers are there."""
     if env is None or not env.deferred_runtime_asserts:
         return
-    seen = first_seen(tracer.graph)
+    seen = shown_by(tracer.graph.nodes)
     order = {n: i for i, n in enumerate(tracer.graph.nodes)}
     for a in [a for asserts in env.deferred_runtime_asserts.values() for a in asserts if not a.by_operator]:
         atoms = s.free_symbols(a.expr)

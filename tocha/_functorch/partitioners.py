@@ -14,13 +14,16 @@ from typing import Any
 
 from tocha import _C, _ops, fx
 from tocha._functorch import costs
-from tocha._functorch.checks import is_check
+from tocha._functorch.checks import is_check, shown_by
 from tocha._functorch.functionalize import root_of
 from tocha._functorch.max_flow import UNCUTTABLE, Network
 from tocha._subclasses.fake import FakeTensor
 from tocha.fx import Graph, GraphModule, Node
 from tocha.fx._lazy_graph_module import _LazyGraphModule
+from tocha.fx.experimental.symbolic_shapes import free_symbols
+from tocha.ir import symbolic as s
 from tocha.ir.layout import dense_order
+from tocha.ir.sym_types import SymInt
 
 WRITABLE = "writable"  # marks, in its meta, an input that the program may write to before backward runs
 TANGENTS = "tangents"  # what the placeholders of gradients are called: tangents_1, ...
@@ -288,7 +291,16 @@ def _extract(inputs: Sequence[Node], outputs: Sequence[Any], order: Sequence[Nod
     return graph
 
 
+def _hidden(joint: Joint, kept: list[Node]) -> list[Node]:
+    """Numbers that forward is given, of which sizes in backward are made, and that nothing shows that backward is given."""
+    given = [*kept, *joint.tangents]
+    wanted = free_symbols([n.meta.get("val") for n in given]) - shown_by(given).keys()
+    numbers = {s.atom_of(n.meta["val"].expr): n for n in joint.inputs if isinstance(n.meta.get("val"), SymInt)}
+    return [n for atom, n in numbers.items() if atom in wanted and n not in kept]
+
+
 def _split(joint: Joint, kept: list[Node]) -> tuple[GraphModule, GraphModule]:
+    kept = [*kept, *_hidden(joint, kept)]
     numbers = [n for n in kept if costs.is_number(n)]
     tensors = [n for n in kept if not costs.is_number(n)]
     forward_needs = _ancestors([*joint.outputs, *joint.unread, *kept])

@@ -221,3 +221,17 @@ def test_indices_do_not_grow_as_values_are_composed():
     for want, got in zip(f(x, w), tocha.compile(f, dynamic=True)(x, w), strict=True):
         assert_close(got, want)
         assert got.stride() == want.stride()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_dims_that_a_quotient_tells_apart_stay_apart(dynamic):
+    """Windows that overlap, written to: of the flat place alone, C++ could not say which row it is in."""
+
+    def f(x):
+        x.unfold(0, 2, 1).add_(1)
+        return x + 1
+
+    a = tocha.arange(99).reshape(33, 3).to(tocha.int8)
+    b = a.clone()
+    assert_close(tocha.compile(f, dynamic=dynamic)(a), f(b))
+    assert_close(a, b)

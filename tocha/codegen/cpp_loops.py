@@ -298,6 +298,9 @@ class KernelWriter:
     ) -> tuple[list[Any], list[Any]]:
         """Neighbouring dims as one, where every address goes on across them."""
         expressions = self.expressions(members)
+        nested = any(
+            s.has_functions(r.address if isinstance(r, Load) else r.value) for m in members for r in m.loop.reads
+        )
         i = len(sizes) - 2
         sizes, variables = list(sizes), list(variables)
         while i >= 0:
@@ -307,9 +310,14 @@ class KernelWriter:
             changed = [s.substitute(e, change) for e in expressions]  # type: ignore[arg-type]
             atom = s.atom_of(outer)
             if not any(atom in s.free_symbols(e) for e in changed):
-                for places in self.last_points or [self.places]:
-                    for m in members:
-                        places[m] = {k: s.substitute(v, change) for k, v in places[m].items()}  # type: ignore[arg-type]
+                before = [(places, m, places[m]) for places in self.last_points or [self.places] for m in members]
+                for places, m, at in before:
+                    places[m] = {k: s.substitute(v, change) for k, v in at.items()}  # type: ignore[arg-type]
+                if nested and any(atom in s.free_symbols(e) for e in self.expressions(members)):
+                    for places, m, at in before:  # what two variables told of a quotient, one does not
+                        places[m] = at
+                    i -= 1
+                    continue
                 expressions = changed
                 sizes[i : i + 2] = [s.mul(sizes[i], sizes[i + 1])]
                 variables[i : i + 2] = [both]

@@ -123,6 +123,11 @@ def size_of(e: Any) -> int:
     return len(e.terms) + sum(size_of(a) for a in inside)
 
 
+def has_functions(e: Any) -> bool:
+    """Whether it has quotients, remainders or extremes in it."""
+    return isinstance(e, Expr) and any(atom.args for monomial, _ in e.terms for atom, _ in monomial)
+
+
 def free_symbols(e: Any) -> frozenset[Atom]:
     return getattr(e, "symbols", frozenset())  # floats have them too
 

@@ -1,5 +1,5 @@
 """What a program promises of numbers that come from data (`_check`), as nodes of its graph. What operators asked of them while it was traced
-has none: they ask again when they run."""
+has none: they ask again when they run. And which nodes are there only to refuse: such promises, and operators that look at values."""
 
 from __future__ import annotations
 

@@ -20,9 +20,8 @@ from tocha.ir.rewrite import simplify
 
 MOST_NODES, MOST_READS = 256, 24  # in one formula, beyond which a value is stored however few read it
 SHARED_NODES, SHARED_READS = 20, 6  # beyond which a value that several loops read is stored
-MOST_TERMS = (
-    128  # of the index that a value is read at, beyond which it is stored: indices grow as products do when composed
-)
+# Of the index that a value is read at, beyond which it is stored: indices grow as products do when composed.
+MOST_TERMS = 128
 
 
 ARITHMETIC: dict[Any, Callable[..., Any]] = {

@@ -22,9 +22,8 @@ from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
-LONG_STEP = (
-    64  # statements, beyond which what is left at the end takes no step of its own: it would compile twice as long
-)
+# Statements, beyond which what is left at the end takes no step of its own: it would compile twice as long.
+LONG_STEP = 64
 PACKS = VectorForm(
     "vec::pack",
     "vec::load({0}, how)",

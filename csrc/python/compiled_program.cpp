@@ -112,7 +112,7 @@ void parallel(int64_t n, int64_t grain, int64_t work, void (*fn)(void*, int64_t,
 
 int fail(int64_t reason) {
   if (reason & TOCHA_INDEX_OUT_OF_RANGE)
-    PyErr_SetString(PyExc_IndexError, "[compiled graph] index out of range");
+    PyErr_SetString(compiled_index_error, "[compiled graph] index out of bounds: it is out of range of its dimension");
   else if (reason & TOCHA_DIVIDED_BY_ZERO)
     PyErr_SetString(PyExc_RuntimeError, "[compiled graph] ZeroDivisionError");
   else

@@ -325,6 +325,17 @@ void add_linalg_error(PyObject* module) {
   check(PyModule_AddObjectRef(module, "_LinAlgError", linalg_error));
 }
 
+// A kernel reports that an index lies outside, not whose: uncompiled, some operators raise IndexError then and some
+// RuntimeError, so that this is both.
+void add_compiled_index_error(PyObject* module) {
+  Ref bases = own(PyTuple_Pack(2, PyExc_IndexError, PyExc_RuntimeError));
+  compiled_index_error =
+      own(PyErr_NewExceptionWithDoc("tocha._C._CompiledIndexError", "An index in a compiled graph is out of bounds.",
+                                    bases.get(), nullptr))
+          .give();
+  check(PyModule_AddObjectRef(module, "_CompiledIndexError", compiled_index_error));
+}
+
 // tocha._C._special, _C._nn and so on hold the operators of those namespaces.
 void add_functions(PyObject* module) {
   for (auto& [space, table] : bindings().functions_) {
@@ -379,6 +390,7 @@ PyMODINIT_FUNC PyInit__C() {
     add_return_types(module);
     add_functions(module);
     add_linalg_error(module);
+    add_compiled_index_error(module);
     tocha::capture::add_capture_module(module);
     tocha::cpu::register_cpu();
   } catch (...) {

@@ -6,6 +6,7 @@
 namespace tocha::python {
 
 PyObject* linalg_error = nullptr;
+PyObject* compiled_index_error = nullptr;
 
 void set_python_error() {
   try {

@@ -45,6 +45,7 @@ inline void check(int status) {
 // Turns the C++ exception in flight into a Python one.
 void set_python_error();
 extern PyObject* linalg_error;  // tocha.linalg.LinAlgError
+extern PyObject* compiled_index_error;
 
 // Runs f and turns exceptions into Python errors; f returns a new reference.
 template <class F>

@@ -180,6 +180,25 @@ def test_the_extremes_of_rows_know_nan_and_the_first_of_equal_zeros(place):
     assert high[0] == low[2] == 0 and np.isnan(high[1]) and np.isnan(low[1])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.int32])
+def test_extremes_and_sums_of_runs_of_any_length(dtype):
+    for n in (*range(1, 70), 127, 128, 129, 1000, 4097):
+        a = RNG.integers(-1000, 1000, n).astype(dtype)
+        for b in (a, np.full_like(a, -5), np.full_like(a, 5)):
+            low, high = tocha.aminmax(t(b))
+            assert (low.item(), high.item()) == (t(b).amin().item(), t(b).amax().item()) == (b.min(), b.max())
+            assert t(b).sum().item() == b.sum(dtype=np.int64)
+        if dtype in (np.float32, np.float64):
+            for place in {0, n // 2, n - 1}:
+                b = a.copy()
+                b[place] = np.nan
+                assert t(b).amax().isnan() and t(b).amin().isnan()
+                b[place] = -np.inf
+                assert t(b).amin().item() == -INF and t(b).amax().item() == b.max()
+    wrapped = t(np.full(33, 2**62, np.int64)).sum().item()
+    assert wrapped == (33 * 2**62 + 2**63) % 2**64 - 2**63
+
+
 INF, NAN = float("inf"), float("nan")
 
 

@@ -78,6 +78,7 @@ void functions(const float* x, const float* other) {
   BINARY(fmin);
   BINARY(clamp_min);
   BINARY(clamp_max);
+  COMPARE("clamp", math::clamp(a, -math::abs(b), math::abs(b)), math::clamp(a, -math::abs(b), math::abs(b)));
   BINARY(copysign);
   COMPARE("a + b", a + b, a + b);
   COMPARE("a - b", a - b, a - b);

@@ -43,7 +43,13 @@ ROW_LANES = 64  # accumulators of a reduction along a contiguous run
 ROW_VECTORS = 4  # the same as whole vectors
 ROW_SHORT = 16  # shorter runs are reduced in order
 SHORTCUT_RUN = 512
-FOLD_PRIMITIVES = {primitives.add, primitives.mul, primitives.maximum, primitives.minimum}  # of csrc/cpu/vecmath/neon.h
+EXTREMES = {primitives.maximum, primitives.minimum}
+FOLD_PRIMITIVES = {primitives.add, primitives.mul, *EXTREMES}  # of csrc/cpu/vecmath/neon.h
+FOLD_VECTORS = {
+    dt.float32: ("F32x16", "kLanes"),
+    dt.float64: ("F64x8", "kWideLanes"),
+    dt.int64: ("I64x8", "kWideLanes"),
+}
 
 
 def loop_dtypes(o: Operator) -> list[dt.DType]:
@@ -281,23 +287,28 @@ class FoldEmitter:
             return lines + self.search_row() + ["}", ""]
         lanes = self.lanes_row(self.states, self.fold.init(**self.nodes()), self.merged(), "fold")
         lanes.append(f"  merge({', '.join(f's{i}, l{i}' for i in range(k))});")
-        if vectors := self.vectors_row():
-            lanes = [f"#if {self.vector_guard()}", *vectors, "#else", *lanes, "#endif"]
+        if guard := self.vector_guard():
+            lanes = [f"#if {guard}", *self.vectors_row(), "#else", *lanes, "#endif"]
         return [*lines, *lanes, "}", ""]
 
-    def vector_guard(self) -> str:
-        """What says that the instruction set has the vectors that this fold needs (csrc/cpu/vecmath)."""
-        formulas = [*self.typed(self.combined(), self.states), *self.typed(self.merged(), self.states)]
-        used = {node.op for node in topological(formulas) if node.args}
+    def vector_guard(self) -> str | None:
+        """What says that the instruction set has the vectors that this fold needs (csrc/cpu/vecmath); None where no set has."""
+        combined, merged = self.typed(self.combined(), self.states), self.typed(self.merged(), self.states)
+        if self.t not in FOLD_VECTORS or on_vectors(combined, self.t) is None or on_vectors(merged, self.t) is None:
+            return None
+        used = {node.op for node in topological([*combined, *merged]) if node.args}
+        if self.t is not dt.float32:
+            able = EXTREMES if self.t is dt.float64 else EXTREMES | {primitives.add}
+            return "TOCHA_FOLDS_WIDE" if used <= able else None
         return "TOCHA_FOLDS_F32" if used <= FOLD_PRIMITIVES else "TOCHA_VECTOR_F32"
 
-    def vectors_row(self) -> list[str] | None:
-        """The same on whole vectors, whose accumulators never leave their registers; None where formulas have no
-        vector form."""
+    def vectors_row(self) -> list[str]:
+        """The same on whole vectors, whose accumulators never leave their registers."""
         combined, merged = self.typed(self.combined(), self.states), self.typed(self.merged(), self.states)
-        if self.t is not dt.float32 or on_vectors(combined) is None or on_vectors(merged) is None:
-            return None
+        vector, lanes = FOLD_VECTORS[self.t]
+        count = f"math::{lanes}"
         k = len(self.states)
+        vectors = ROW_VECTORS if self.t is dt.float32 else ROW_VECTORS // k  # as many as NEON has registers for
         start = self.emit(self.fold.init(**self.nodes()), self.states, [], prefix="i")
         step = emit(combined, self.names([*(f"c{i}" for i in range(k)), "v"], prefix="f"), vector=REGISTERS)
         join = emit(
@@ -306,32 +317,34 @@ class FoldEmitter:
         lines = ["  " + c for c in (*start.prologue, *start.body, *join.prologue)]
 
         def function(name: str, changed: str, others: str, code: Emitted) -> list[str]:
-            given = ", ".join(f"math::F32x16& {changed}{i}" for i in range(k))
-            text = [f"  auto {name} = [&]({given}, {others}) {{", *("    " + c for c in code.body)]
+            given = ", ".join(f"math::{vector}& {changed}{i}" for i in range(k))
+            # A call would take the accumulators' addresses, and keep them in memory.
+            text = [f"  auto {name} = [&]({given}, {others}) __attribute__((always_inline)) {{"]
+            text += ["    " + c for c in code.body]
             text += [f"    const auto n{i} = {r};" for i, r in enumerate(code.results)]
             return [*text, *(f"    {changed}{i} = n{i};" for i in range(k)), "  };"]
 
         def group(u: int, prefix: str = "l") -> str:
             return ", ".join(f"{prefix}{i}_{u}" for i in range(k))
 
-        lines += function("fold_vector", "c", "const math::F32x16 v", step)
-        lines += function("merge_vector", "a", ", ".join(f"const math::F32x16 b{i}" for i in range(k)), join)
-        for u in range(ROW_VECTORS):
+        lines += function("fold_vector", "c", f"const math::{vector} v", step)
+        lines += function("merge_vector", "a", ", ".join(f"const math::{vector} b{i}" for i in range(k)), join)
+        for u in range(vectors):
             lines += [f"  auto l{i}_{u} = math::splat({r});" for i, r in enumerate(start.results)]
         lines += [
             "  int64_t i = 0;",
-            f"  for (; i + {ROW_VECTORS} * math::kLanes <= n; i += {ROW_VECTORS} * math::kLanes) {{",
+            f"  for (; i + {vectors} * {count} <= n; i += {vectors} * {count}) {{",
         ]
-        lines += [f"    fold_vector({group(u)}, math::load(p + i + {u} * math::kLanes));" for u in range(ROW_VECTORS)]
+        lines += [f"    fold_vector({group(u)}, math::load(p + i + {u} * {count}));" for u in range(vectors)]
         lines += [
             "  }",
-            f"  for (; i + math::kLanes <= n; i += math::kLanes) fold_vector({group(0)}, math::load(p + i));",
+            f"  for (; i + {count} <= n; i += {count}) fold_vector({group(0)}, math::load(p + i));",
         ]
-        lines += [f"  merge_vector({group(u)}, {group(u + s)});" for s in (2, 1) for u in range(s)]
+        lines += [f"  merge_vector({group(u)}, {group(u + s)});" for s in (2, 1) if s < vectors for u in range(s)]
         lines += ["  if (i < n) {", *(f"    auto t{i}_0 = l{i}_0;" for i in range(k))]
         lines += [f"    fold_vector({group(0, 't')}, math::load_first(p + i, n - i));"]
         lines += [f"    l{i}_0 = math::keep_first(t{i}_0, l{i}_0, n - i);" for i in range(k)] + ["  }"]
-        for distance in (8, 4, 2, 1):
+        for distance in (8, 4, 2, 1) if self.t is dt.float32 else (4, 2, 1):
             swapped = ", ".join(f"math::swapped<{distance}>(l{i}_0)" for i in range(k))
             lines.append(f"  merge_vector({group(0)}, {swapped});")
         lines += [f"  auto t{i} = math::splat(s{i}[0]);" for i in range(k)]

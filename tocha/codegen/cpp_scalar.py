@@ -69,11 +69,11 @@ def shortcut_tests(nodes: Sequence[Node], names: Names) -> Emitted:
     return Emitted(code.prologue, code.body, tuple(dict.fromkeys(tests)), code.faults)
 
 
-def on_vectors(outputs: Sequence[Node]) -> set[Node] | None:
-    """The nodes that are vectors if the inputs are vectors of float32; None if some formula has no such form."""
+def on_vectors(outputs: Sequence[Node], dtype: DType = float32) -> set[Node] | None:
+    """The nodes that are vectors if the inputs are vectors of that dtype; None if some formula has no such form."""
     varying: set[Node] = set()
     for node in topological(outputs):
-        if node.op is INDEX or (node.dtype is not float32 and (node.dtype is not bool_ or not node.args)):
+        if node.op is INDEX or (node.dtype is not dtype and (node.dtype is not bool_ or not node.args)):
             return None
         if node.op not in (CONSTANT, PARAM) and (not node.args or any(arg in varying for arg in node.args)):
             if node.args and not node.op.vector:
@@ -81,7 +81,7 @@ def on_vectors(outputs: Sequence[Node]) -> set[Node] | None:
             if any(arg.dtype is bool_ and arg not in varying for arg in node.args):
                 return None
             varying.add(node)
-    return varying if all(output in varying and output.dtype is float32 for output in outputs) else None
+    return varying if all(output in varying and output.dtype is dtype for output in outputs) else None
 
 
 def vectorizes(outputs: Sequence[Node]) -> bool:

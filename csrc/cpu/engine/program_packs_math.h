@@ -20,8 +20,16 @@ using vec::madd;
 TOCHA_MATH Pack abs(Pack x) { return vec::from_bits(vec::bits_of(x) & 0x7fffffffu); }
 TOCHA_MATH Pack sqrt(Pack x) { return vec::roots(x); }
 TOCHA_MATH Pack copysign(Pack magnitude, Pack sign) { return vec::with_signs(magnitude, sign); }
-TOCHA_MATH Pack maximum(Pack a, Pack b) { return choose((a < b) | (b != b), b, a); }
-TOCHA_MATH Pack minimum(Pack a, Pack b) { return choose((a > b) | (b != b), b, a); }
+TOCHA_MATH Pack maximum(Pack a, Pack b) {
+#pragma GCC unroll 4
+  for (int i = 0; i < vec::kParts; ++i) a.part[i] = maximum(a.part[i], b.part[i]);
+  return a;
+}
+TOCHA_MATH Pack minimum(Pack a, Pack b) {
+#pragma GCC unroll 4
+  for (int i = 0; i < vec::kParts; ++i) a.part[i] = minimum(a.part[i], b.part[i]);
+  return a;
+}
 TOCHA_MATH Pack at_most(Pack x, float high) { return vec::least(x, vec::pack(high)); }
 #endif
 
@@ -31,7 +39,18 @@ TOCHA_MATH Pack fmax(Pack a, Pack b) { return choose((a < b) | (a != a), b, a); 
 TOCHA_MATH Pack fmin(Pack a, Pack b) { return choose((a > b) | (a != a), b, a); }
 TOCHA_MATH Pack clamp_min(Pack x, Pack low) { return maximum(x, low); }
 TOCHA_MATH Pack clamp_max(Pack x, Pack high) { return minimum(x, high); }
+#if defined(__aarch64__)
+TOCHA_MATH Pack clamp(Pack x, Pack low, Pack high) {
+#pragma GCC unroll 4
+  for (int i = 0; i < vec::kParts; ++i) {
+    const vec::F32 within = vminq_f32(vmaxq_f32(x.part[i], low.part[i]), high.part[i]);
+    x.part[i] = vec::one_of(within == x.part[i], x.part[i], within);  // a zero that is its bound keeps its sign
+  }
+  return x;
+}
+#else
 TOCHA_MATH Pack clamp(Pack x, Pack low, Pack high) { return minimum(maximum(x, low), high); }
+#endif
 TOCHA_MATH Pack relu(Pack x) { return vec::zero_where(x < 0.0f, x); }
 
 #if !TOCHA_VECTOR_F32

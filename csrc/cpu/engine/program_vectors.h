@@ -6,6 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 #include "cpu/engine/scalar_ops.h"
 #include "cpu/vecmath/avx512.h"
 
@@ -83,13 +87,23 @@ TOCHA_MATH void merge_lanes(Merge merge, State&... states) {
 // As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first.
 namespace math {
 
+#if defined(__aarch64__)
+// One instruction gives the greater, or a NaN; but it has an order of zeros, so that ties are found by comparison.
+TOCHA_MATH vec::F32 maximum(vec::F32 a, vec::F32 b) { return (vec::F32)vbslq_f32(vcgeq_f32(a, b), a, vmaxq_f32(a, b)); }
+TOCHA_MATH vec::F32 minimum(vec::F32 a, vec::F32 b) { return (vec::F32)vbslq_f32(vcleq_f32(a, b), a, vminq_f32(a, b)); }
+TOCHA_MATH vec::F64 maximum(vec::F64 a, vec::F64 b) { return (vec::F64)vbslq_f64(vcgeq_f64(a, b), a, vmaxq_f64(a, b)); }
+TOCHA_MATH vec::F64 minimum(vec::F64 a, vec::F64 b) { return (vec::F64)vbslq_f64(vcleq_f64(a, b), a, vminq_f64(a, b)); }
+#else
 #if !TOCHA_VECTOR_F32  // else they are in vecmath/avx512.h
 TOCHA_MATH vec::F32 maximum(vec::F32 a, vec::F32 b) { return (a < b) | (b != b) ? b : a; }
 TOCHA_MATH vec::F32 minimum(vec::F32 a, vec::F32 b) { return (a > b) | (b != b) ? b : a; }
-TOCHA_MATH vec::F32 abs(vec::F32 x) { return (vec::F32)((vec::I32)x & 0x7fffffff); }
 #endif
 TOCHA_MATH vec::F64 maximum(vec::F64 a, vec::F64 b) { return (a < b) | (b != b) ? b : a; }
 TOCHA_MATH vec::F64 minimum(vec::F64 a, vec::F64 b) { return (a > b) | (b != b) ? b : a; }
+#endif
+#if !TOCHA_VECTOR_F32
+TOCHA_MATH vec::F32 abs(vec::F32 x) { return (vec::F32)((vec::I32)x & 0x7fffffff); }
+#endif
 TOCHA_MATH vec::F64 abs(vec::F64 x) { return (vec::F64)((vec::I64)x & 0x7fffffffffffffff); }
 
 }  // namespace math

@@ -34,3 +34,19 @@ def empty_kernel_cache(tmp_path, monkeypatch):
 def pytest_ignore_collect(collection_path, config):
     # Parity tests need PyTorch, which only `make parity` installs.
     return True if "parity" in collection_path.parts and importlib.util.find_spec("torch") is None else None
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The programs that are made."""
+    from tocha._inductor import compile_fx, config
+
+    made, compile_graph = [], compile_fx.compile_graph
+
+    def keep(module):
+        made.append(compile_graph(module))
+        return made[-1]
+
+    monkeypatch.setattr(compile_fx, "compile_graph", keep)
+    with config.patch(force_disable_caches=True):
+        yield made

@@ -4,7 +4,6 @@ import pytest
 
 import tocha
 from tocha._dynamo import config as dynamo_config
-from tocha._inductor import compile_fx, config
 from tocha._inductor import programs as programs_module
 from tocha._inductor.programs import compile_graph
 from tocha._subclasses.fake_tensor import FakeTensorMode
@@ -21,20 +20,6 @@ def captured_whole(monkeypatch):
     tocha._dynamo.reset()
     monkeypatch.setattr(dynamo_config, "capture_dynamic_output_shape_ops", True)
     monkeypatch.setattr(dynamo_config, "capture_scalar_outputs", True)
-
-
-@pytest.fixture
-def programs(monkeypatch):
-    """The programs that are made."""
-    made = []
-
-    def keep(module):
-        made.append(compile_graph(module))
-        return made[-1]
-
-    monkeypatch.setattr(compile_fx, "compile_graph", keep)
-    with config.patch(force_disable_caches=True):
-        yield made
 
 
 def items(program):

@@ -30,6 +30,51 @@ def test_twelve_steps_are_one_compilation(name, caplog):
     assert not caplog.records  # nothing runs operator by operator
 
 
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [(n, {}) for n in OPTIMIZERS] + [("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1})],
+)
+def test_a_step_over_all_parameters_is_one_kernel(name, settings, programs):
+    params = [tocha.randn(3 + i, 4, requires_grad=True) for i in range(40)]
+    others = [p.detach().clone().requires_grad_() for p in params]
+    eager, compiled = (getattr(tocha.optim, name)(ps, **settings) for ps in (params, others))
+    step = tocha.compile(compiled.step)
+    for _ in range(3):
+        for p, q in zip(params, others, strict=True):
+            p.grad = tocha.randn_like(p)
+            q.grad = p.grad.clone()
+        eager.step()
+        step()
+    for p, q in zip(params, others, strict=True):
+        tocha.testing.assert_close(q, p, rtol=1e-5, atol=1e-6)
+    for program in programs:
+        assert not program.calls
+        large = [k for k in program.kernels if any(b.numel() > 1 for b in k.results())]
+        assert len(large) == 1  # the others count the steps
+
+
+def test_operators_on_lists_are_fused():
+    def f(xs, ys):
+        sums = tocha._foreach_add(tocha._foreach_exp(xs), ys, alpha=2)
+        tocha._foreach_mul_(ys, [1.0, 2.0, 3.0])
+        return tocha._foreach_maximum(tocha._foreach_sqrt(tocha._foreach_abs(sums)), 0.5), tocha._foreach_norm(xs)
+
+    xs, ys, twins = ([tocha.randn(n, 3) for n in (2, 5, 9)] for _ in range(3))
+    for y, z in zip(ys, twins, strict=True):
+        z.copy_(y)
+    found, expected = tocha.compile(f, fullgraph=True)(xs, ys), f(xs, twins)
+    tocha.testing.assert_close((found, ys), (expected, twins))
+
+
+def test_a_chain_on_lists_is_one_kernel(programs):
+    f = tocha.compile(
+        lambda xs: tocha._foreach_mul(tocha._foreach_add(tocha._foreach_tanh(xs), xs), 2.0), fullgraph=True
+    )
+    f([tocha.randn(n, 3) for n in range(1, 31)])
+    (program,) = programs
+    assert len(program.kernels) == 1 and not program.calls
+
+
 def test_a_number_of_an_element_is_computed_once():
     def f(x, count):
         count.add_(1)

@@ -379,3 +379,56 @@ def test_inputs_get_another_geometry_at_every_size(program):
             x = tocha.arange(n * 4.0).view(n, 4)
             seen.append([(t.tolist(), t.stride()) for t in (*f(x), x)])
         assert seen[0] == seen[1]
+
+
+WRITES = {
+    "zero_": lambda x, y: x.zero_(),
+    "fill_": lambda x, y: x.fill_(3.0),
+    "fill_ by an element": lambda x, y: x.fill_(y[0, 0]),
+    "copy_": lambda x, y: x.copy_(y),
+    "copy_ of a row": lambda x, y: x.copy_(y[1]),
+    "copy_ of doubles": lambda x, y: x.copy_(y.double()),
+    "copy_ to the other order": lambda x, y: x.t().copy_(y),
+    "all": lambda x, y: x.__setitem__(slice(None), 0),
+    "a row": lambda x, y: x.__setitem__(1, y[2]),
+    "the last row": lambda x, y: x.__setitem__(-1, y[2] * 2),
+    "a column": lambda x, y: x.__setitem__((slice(None), 2), y[2]),
+    "columns": lambda x, y: x.__setitem__((slice(None), slice(1, 3)), y[:, :2]),
+    "every other row": lambda x, y: x.__setitem__(slice(1, None, 2), y[:3]),
+    "the last rows": lambda x, y: x.__setitem__(slice(-2, None), y[:2].exp()),
+    "a part of a part": lambda x, y: x[1:5][:, 2:].mul_(y[:4, :4]),
+    "parts in turn": lambda x, y: (x[:2].add_(1), x[1:3].mul_(y[:2]), x[2].fill_(7.0)),
+    "nothing": lambda x, y: x.__setitem__(slice(3, 3), 1.0),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", WRITES)
+def test_writes_are_loops(name, dynamic, programs):
+    def f(x, y):
+        z = x.sin()
+        WRITES[name](z, y)
+        WRITES[name](x, y)
+        return z * 2, x + 1
+
+    tocha._dynamo.reset()
+    x, y = tocha.randn(6, 6), tocha.randn(6, 6)
+    mine, theirs = x.clone(), x.clone()
+    tocha.testing.assert_close(tocha.compile(f, fullgraph=True, dynamic=dynamic)(mine, y), f(theirs, y))
+    tocha.testing.assert_close(mine, theirs)
+    (program,) = programs
+    assert not program.calls
+
+
+def test_a_write_at_a_place_that_changes():
+    def f(cache, k, at):
+        cache[:, at : at + 1] = k
+        cache[0, at - 2] = 1.0
+        return cache.sum(-1)
+
+    mine, theirs = tocha.zeros(2, 9, 4), tocha.zeros(2, 9, 4)
+    compiled = tocha.compile(f, fullgraph=True)
+    for at in (2, 5, 8, 1, 0):
+        k = tocha.randn(2, 1, 4)
+        tocha.testing.assert_close(compiled(mine, k, at), f(theirs, k, at))
+        tocha.testing.assert_close(mine, theirs)

@@ -31,6 +31,7 @@ from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 ITEM, AS_STRIDED = ops.aten._local_scalar_dense.default, ops.aten.as_strided.default
+COPY, ZERO = ops.aten.copy.default, ops.aten.zero.default
 
 
 @cache
@@ -350,6 +351,11 @@ class GraphLowering:
         self.lowering.origin = node.name
         if target is AS_STRIDED and (args[0].memory in self.shown or self.shows_more(node, args[0])):
             return self.by_address(record_arguments(target._target.overload, args, kwargs))
+        if target in (COPY, ZERO) and isinstance(val, Tensor):
+            try:
+                return self.lowering.copied(facts_of(val), args[1] if target is COPY else 0)
+            except REFUSALS:
+                return self.whole(node, target, args, kwargs, val)
         overload = getattr(target._target, "overload", None)
         if overload is not None and overload.form == FUNCTIONAL and not self.new_sizes(val):
             try:

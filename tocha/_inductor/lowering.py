@@ -69,6 +69,10 @@ class Reader:
         n = plain(t.sizes[d])
         return n == 1 if isinstance(n, int) else self.lowering.known.holds(s.eq(n, 1)) is True
 
+    def holds(self, relation: Any) -> bool:
+        """Whether what is known of the sizes says so."""
+        return self.lowering.known.holds(relation) is True
+
     def converted(self, value: Node, dtype: DType) -> Node:
         """An element in another dtype. What becomes of a float that an integer cannot hold is the processor's own matter in conversions
         of tensors, and not in formulas."""
@@ -323,14 +327,17 @@ class Lowering(Interpreter):
             return self.attempt(lambda: self.decompose(o, dict(arguments)), lambda: self.whole(o, arguments))
         return self.whole(o, arguments)
 
-    def attempt(self, parts: Callable[[], Any], whole: Callable[[], Any], allow_calls: bool = False) -> Any:
+    def attempt(
+        self, parts: Callable[[], Any], whole: Callable[[], Any], allow_calls: bool = False, most: int | None = None
+    ) -> Any:
         """The parts of an operator if they are loops, and not too many; else the operator whole."""
+        most = config.longest_decomposition if most is None else most
         mark, buffers = len(self.steps), dict(self.buffers)
         try:
             found = parts()
             new = self.steps[mark:]
             calls = [] if allow_calls else [n for n in new if isinstance(n, Call) and n.results]
-            if not calls and len(new) <= config.longest_decomposition and self.all_here(found):
+            if not calls and len(new) <= most and self.all_here(found):
                 return found
         except REFUSALS:
             pass
@@ -345,6 +352,8 @@ class Lowering(Interpreter):
         made = getattr(Facts_only, o.kind)(o, arguments)
         if made is arguments.get("self"):
             return made
+        if made.offset != 0:  # a copy of a storage; of loops the memory is new
+            made = Facts(made.sizes, made.dtype, made.device, made.steps, 0)
         reader = Reader(self, made)
         sizes = tuple(map(plain, made.sizes))
         index = self.variables(sizes)
@@ -355,7 +364,27 @@ class Lowering(Interpreter):
         return made
 
     def foreach(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
-        raise NotLowered(f"{o.name} is several operators")
+        """Loops for each of the tensors, which are fused with those before and after: kernels that do not need each other run as one."""
+        if inplace or o.name.endswith("_"):
+            raise NotLowered(f"{o.name} writes")
+        most = config.longest_decomposition * max(len(v) for v in arguments.values() if isinstance(v, list))
+        return self.attempt(
+            lambda: Interpreter.foreach(self, o, arguments), lambda: self.whole(o, arguments), most=most
+        )
+
+    def copied(self, made: Facts, source: Any) -> Facts:
+        """`made` with the elements of another tensor, broadcast and converted, or with a number."""
+        reader = Reader(self, made)
+        sizes = tuple(map(plain, made.sizes))
+        index = self.variables(sizes)
+        t = made.dtype
+        node = (
+            reader.converted(reader.broadcast(source, index), t)
+            if isinstance(source, Facts)
+            else reader.number(source, t)
+        )
+        self.loop("copy", sizes, index, reader, simplify((node,)), [made])
+        return made
 
     # -- calls
 

@@ -35,7 +35,8 @@ def operator(node: scalar.Node, args: list[Any]) -> Any:
         return node.op.evaluate(node, *args)
     if name == "where" or isinstance(args[0], Tensor):
         return getattr(_C, name)(*args)
-    return getattr(_C, name)(_C.tensor(args[0], dtype=getattr(_C, node.args[0].dtype.name)), *args[1:])
+    # Not tensor(): in graphs that is a constant with memory of its own.
+    return getattr(_C, name)(_C.scalar_tensor(args[0], dtype=getattr(_C, node.args[0].dtype.name)), *args[1:])
 
 
 def results(formula: str, tensors: Sequence[Tensor], numbers: dict[str, Any]) -> list[Tensor]:

@@ -7,17 +7,19 @@ number that was read as an index in [0, size). With `guard`, nothing is read whe
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.ir import scalar
+from tocha.ir import layout, scalar
 from tocha.ir import symbolic as s
 from tocha.ir.sym_types import expression as plain
-from tocha.operators.copies import _to_copy, clone, to_dtype
+from tocha.operators.copies import _to_copy, clone, fill, to_dtype
 from tocha.operators.distances import linalg_cross
 from tocha.operators.factories import arange_step, full
+from tocha.operators.facts import Facts
 from tocha.operators.indexing import embedding, index, index_select
 from tocha.operators.joins import cat, is_skipped
 from tocha.operators.rearrange import _in_format_of, constant_pad_nd
 from tocha.operators.record import elements
 from tocha.operators.scatter import gather
+from tocha.operators.splits import select_scatter, slice_scatter
 from tocha.operators.view_copies import _dense_copy, detach_copy
 
 
@@ -41,6 +43,57 @@ def copied_element(reader, at, self, dtype, device, *others):
 @elements(full)
 def filled_element(reader, at, size, fill_value, dtype, device):
     return reader.number(fill_value, reader.result.dtype)
+
+
+@elements(fill)
+def replaced_element(reader, at, self, value):
+    t = reader.result.dtype
+    return reader.converted(reader.read(value, []), t) if isinstance(value, Facts) else reader.number(value, t)
+
+
+def check_dense(reader):
+    """Copies of a storage have the gaps of the original."""
+    t = reader.result
+    if not layout.is_dense(t.sizes, t.steps):
+        raise reader.refusal("a copy with gaps")
+
+
+def from_the_front(reader, place, t, d):
+    """A place along a dim that may be counted from its end."""
+    place = plain(place)
+    if reader.holds(s.ge(place, 0)):
+        return place
+    wrapped = s.add(place, reader.size(t, d))
+    return wrapped if reader.holds(s.lt(place, 0)) else s.choose(s.lt(place, 0), wrapped, place)
+
+
+@elements(select_scatter)
+def element_beside_a_row(reader, at, self, src, dim, index):
+    check_dense(reader)
+    d = dim % self.ndim
+    place = from_the_front(reader, index, self, d)
+    here = reader.position(at[d]) == reader.position(place)
+    new = reader.read(src, [*at[:d], *at[d + 1 :]], guard=s.eq(at[d], place))
+    return scalar.where(here, reader.converted(new, self.dtype), reader.read(self, at))
+
+
+@elements(slice_scatter)
+def element_beside_a_slice(reader, at, self, src, dim, start, end, step):
+    check_dense(reader)
+    d = dim % self.ndim
+    begin, step = from_the_front(reader, 0 if start is None else start, self, d), plain(step)
+    if not reader.holds(s.ge(begin, 0)):
+        raise reader.refusal("slice_scatter: whether it begins within the tensor is not known")
+    here = s.add(at[d], s.scale(begin, -1))
+    past = s.add(begin, s.mul(reader.size(src, d), step))
+    guards = [s.ge(at[d], begin), s.lt(at[d], past)]
+    inside = (reader.position(at[d]) >= reader.position(begin)) & (reader.position(at[d]) < reader.position(past))
+    if step != 1:
+        guards.append(s.eq(s.mod(here, step), 0))
+        inside = inside & (reader.position(s.mod(here, step)) == 0)
+    place = [*at[:d], s.floordiv(here, step), *at[d + 1 :]]
+    new = reader.read(src, place, guard=s.combine("and", guards))
+    return scalar.where(inside, reader.converted(new, self.dtype), reader.read(self, at))
 
 
 @elements(arange_step)

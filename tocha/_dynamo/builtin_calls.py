@@ -220,8 +220,7 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
         owner.plain_set(f, args[0].constant(), args[1])
         return Constant(None)
     if name == "__delattr__" and isinstance(owner, ObjectValue):
-        f.out.effects.add(owner)
-        owner.written[args[0].constant()] = None
+        owner.plain_delete(f, args[0].constant())
         return Constant(None)
     if name == "__eq__":
         return Constant(True if operators.is_same(owner, args[0]) else NotImplemented)

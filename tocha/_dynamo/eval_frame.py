@@ -17,6 +17,7 @@ from tocha._dynamo import (
     comptime,
     config,
     convert,
+    custom_functions,
     decorators,
     gradients,
     guards,
@@ -119,7 +120,7 @@ def inlined(function: Any) -> Any:
 
 
 class OptimizedModule(Module):
-    """A compiled module: calls are captured, everything else is the original's."""
+    """A compiled module: calls are captured, everything else is the original's. One without a callback is never captured."""
 
     _opt_mod_attributes = frozenset({"_orig_mod", "dynamo_ctx", "_compiled_call", "forward", "training"})
 
@@ -131,6 +132,9 @@ class OptimizedModule(Module):
 
     def _initialize(self) -> None:
         mod = self._orig_mod
+        if self.dynamo_ctx is None:
+            self.__dict__["forward"] = disable(mod.__call__)
+            return
         own = getattr(mod.forward, "__code__", None) is not None and convert.is_user_code(mod.forward.__code__)
         self.__dict__["forward"] = wrapper(mod.__call__ if own else inlined(mod), self.dynamo_ctx)
 
@@ -186,13 +190,14 @@ class OptimizedModule(Module):
         state = dict(self.__dict__)
         state.pop("forward", None)
         state.pop("dynamo_ctx", None)
-        state["_fullgraph"], state["_dynamic"], state["_backend"] = self.dynamo_ctx.fullgraph, self.dynamo_ctx.dynamic, self.dynamo_ctx.backend  # fmt: skip
+        way = self.dynamo_ctx
+        state["_compiled"] = (way.backend, way.fullgraph, way.dynamic) if way is not None else None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        backend, fullgraph, dynamic = state.pop("_backend"), state.pop("_fullgraph"), state.pop("_dynamic")
+        way = state.pop("_compiled")
         self.__dict__.update(state)
-        self.__dict__["dynamo_ctx"] = capture_for(backend, fullgraph, dynamic)
+        self.__dict__["dynamo_ctx"] = capture_for(*way) if way is not None else None
         self._initialize()
 
     def __deepcopy__(self, memo: dict) -> OptimizedModule:
@@ -346,8 +351,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
                 setattr(function, name, disable(vars(function)[name]))
         return function
     if isinstance(function, Module):
-        function.forward = disable(function.forward)  # type: ignore[method-assign]
-        return function
+        made = OptimizedModule(function, None)
+        made.__dict__["forward"]._torchdynamo_disable_msg = reason
+        return made
     if not recursive:
         _C._capture.skip_code(function.__code__)
         leaves.disallow(function)
@@ -433,6 +439,7 @@ _ = (
     attention_calls,
     optimizers,
     comptime,
+    custom_functions,
     decorators,
     gradients,
     promises,

@@ -90,7 +90,7 @@ class Output:
         self.new_cells: list[CellValue] = []
         self.generators: list[Any] = []  # those that were advanced
         self.calls = self.calls_then = 0
-        self.error_on_break = fullgraph or config.error_on_graph_break
+        self.error_on_break = self.error_on_break_then = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
 
     # ---- values from outside

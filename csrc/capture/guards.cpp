@@ -14,6 +14,7 @@
 #include "core/switches.h"
 #include "core/tensor.h"
 #include "dispatch/autocast.h"
+#include "python/overrides.h"
 
 namespace tocha::capture {
 
@@ -91,6 +92,8 @@ uint64_t global_state() {
     word |= static_cast<uint64_t>(autocast::region.dtype[0]) << 16 | static_cast<uint64_t>(autocast::region.dtype[1])
                                                                          << 24;
   }
+  word |= static_cast<uint64_t>((python::function_modes & (python::kFakeMode - 1)) != 0) << 48;  // graphs do not ask them
+  word |= static_cast<uint64_t>(modes().dispatch_modes != 0) << 49;
   Device d = default_device();
   return word | static_cast<uint64_t>(d.type) << 32 | static_cast<uint64_t>(static_cast<uint8_t>(d.index)) << 40;
 }

@@ -5,6 +5,8 @@ from comparing import same
 
 import tocha
 from tocha._dynamo.testing import CompileCounterWithBackend
+from tocha.overrides import TorchFunctionMode
+from tocha.utils._python_dispatch import TorchDispatchMode
 
 
 class Scaled:
@@ -57,3 +59,23 @@ def test_hooks_on_tensors_of_the_graph(backend):
         assert same(x.grad, tocha.full((2,), 2 * factor))
         factor = 5.0  # guarded: captured again
     assert counter.frame_count == 2
+
+
+class TimesTen(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return tocha.mul(args[0], 10) if func is tocha.add else func(*args, **(kwargs or {}))
+
+
+class TimesTenBelow(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return args[0] * 10 if func is tocha.ops.aten.add.Tensor else func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("mode", [TimesTen, TimesTenBelow])
+def test_modes_from_outside_are_asked_whatever_was_captured_before(mode, backend):
+    compiled = tocha.compile(lambda x: tocha.add(x, 3), backend=backend)
+    for _ in range(2):
+        assert compiled(tocha.ones(2)).tolist() == [4, 4]
+        with mode():
+            assert compiled(tocha.ones(2)).tolist() == [10, 10]

@@ -8,6 +8,7 @@ import tocha
 from tocha import _C
 from tocha._dynamo import facts
 from tocha._dynamo.native_calls import known
+from tocha._library import dispatch
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
@@ -201,4 +202,4 @@ def _is_none(value: Value) -> bool:
 
 def outer_modes() -> bool:
     """Is a mode active that captured code has not entered?"""
-    return bool(_modes.stack)
+    return bool(_modes.stack or dispatch.modes.stack)

@@ -61,6 +61,29 @@ def test_hooks_on_tensors_of_the_graph(backend):
     assert counter.frame_count == 2
 
 
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_hooks_on_inputs_are_set_at_every_call(backend):
+    seen = []
+
+    def f(x, w):
+        scale = x.sum()
+        handle = w.register_hook(lambda g: seen.append("hook") or g * scale)
+        w.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+        return (x * w).sum(), handle
+
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(f, backend=counter, fullgraph=True)
+    for call in (1, 2):
+        w = tocha.ones(2, requires_grad=True)
+        loss, handle = compiled(tocha.tensor([1.0, 3.0]), w)
+        loss.backward()
+        assert w.grad.tolist() == [4, 12] and seen == ["hook", [4, 12]] * call
+        handle.remove()
+        (w * 2).sum().backward()
+        assert seen.pop() == [6, 14]
+    assert counter.frame_count == 1
+
+
 class TimesTen(TorchFunctionMode):
     def __torch_function__(self, func, types, args=(), kwargs=None):
         return tocha.mul(args[0], 10) if func is tocha.add else func(*args, **(kwargs or {}))

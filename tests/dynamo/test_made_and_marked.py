@@ -176,6 +176,29 @@ def test_hooks_on_all_modules_do_not_see_graphs():
         handle.remove()
 
 
+class Box:
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [Box(X), collections.deque([X]), lambda: X],
+    ids=["slot", "deque", "closure"],
+)
+def test_a_compiled_function_is_captured_wherever_its_tensors_are(hidden):
+    def f(held):
+        if isinstance(held, Box):
+            return held.tensor + 1
+        return (held[0] if isinstance(held, collections.deque) else held()) + 1
+
+    counter = CompileCounter()
+    assert tocha.compile(f, backend=counter)(hidden).tolist() == [2, 2]
+    assert counter.frame_count == 1
+
+
 # ---- apply of an autograd.Function
 
 

@@ -165,11 +165,53 @@ struct Node {
   }
 };
 
+// The bytes between a tensor's first element and its last; none of one without elements or memory.
+struct Extent {
+  uintptr_t begin = 0, end = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+Extent extent_of(const TensorObject* t) {
+  if (!t->numel || !t->storage || !t->storage->data) return {};
+  int64_t low = 0, high = 0;
+  for (int i = 0; i < t->ndim; ++i) {
+    const int64_t step = (t->dims[i] - 1) * t->dims[t->ndim + i];
+    (step < 0 ? low : high) += step;
+  }
+  const int64_t width = itemsize(t->dtype);
+  const auto at = reinterpret_cast<uintptr_t>(t->storage->data);
+  return {at + (t->offset + low) * width, at + (t->offset + high + 1) * width};
+}
+
+using Pairs = std::vector<std::pair<int, int>>;
+
+// Which tensors, by slot, have bytes in common with one that is written to.
+Pairs meeting_pairs(const std::vector<Extent>& extents, const std::vector<bool>& written) {
+  std::vector<int> order;
+  for (size_t i = 0; i < extents.size(); ++i)
+    if (extents[i].begin < extents[i].end) order.push_back(static_cast<int>(i));
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return extents[a].begin < extents[b].begin; });
+  Pairs found;
+  for (size_t k = 0; k < order.size(); ++k)
+    for (size_t l = k + 1; l < order.size() && extents[order[l]].begin < extents[order[k]].end; ++l)
+      if (written[order[k]] || written[order[l]]) found.push_back(std::minmax(order[k], order[l]));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Of a graph that writes to inputs: with whom they share memory.
+struct Sharing {
+  std::vector<bool> written;  // by slot
+  Pairs pairs;
+  std::vector<Extent> before;  // of the last walk that held
+};
+
 struct GuardsObject {
   PyObject_HEAD Node* root;
   std::vector<Relation>* relations;
   std::vector<bool>* floats;        // which of the numbers are floats
   std::vector<PyObject*>* tensors;  // by slot, those of the last walk: borrowed, and only compared
+  Sharing* sharing;                 // null where the graph writes to no input
   int slots;
 };
 
@@ -486,6 +528,21 @@ struct Walk {
     return false;
   }
 
+  bool shares_as_before(Sharing* sharing) {
+    if (!sharing) return true;
+    static PyObject* text = PyUnicode_FromString("inputs that are written to share memory with the same others");
+    std::vector<Extent> now(slots.size());
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (slots[i]) now[i] = extent_of(reinterpret_cast<TensorObject*>(slots[i]));
+    if (now == sharing->before) return true;
+    if (meeting_pairs(now, sharing->written) != sharing->pairs) {
+      failed = text;
+      return false;
+    }
+    sharing->before = std::move(now);
+    return true;
+  }
+
   bool related(const std::vector<Relation>& relations, const std::vector<bool>& floats) {
     if (relations.empty()) return true;
     size_t depth = 0;
@@ -632,11 +689,53 @@ bool read_relation(PyObject* described, std::vector<Relation>& relations) {
   return true;
 }
 
+// The slots of a tuple, as marks by slot.
+bool read_slots(PyObject* tuple, int slots, std::vector<bool>& marks) {
+  marks.assign(slots, false);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) {
+    const long slot = PyLong_AsLong(PyTuple_GET_ITEM(tuple, i));
+    if (slot < 0 || slot >= slots) {
+      if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "[Guards] there is no slot %ld", slot);
+      return false;
+    }
+    marks[slot] = true;
+  }
+  return true;
+}
+
+// meeting_pairs(((slot, tensor), ...), (slot, ...)): pairs of slots that share memory, one of them written to.
+PyObject* pairs_of(PyObject*, PyObject* args) {
+  PyObject *tensors, *written;
+  if (!PyArg_ParseTuple(args, "O!O!", &PyTuple_Type, &tensors, &PyTuple_Type, &written)) return nullptr;
+  std::vector<Extent> extents;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+    int slot;
+    PyObject* tensor;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(tensors, i), "iO!", &slot, tensor_type, &tensor)) return nullptr;
+    if (slot < 0) return PyErr_Format(PyExc_ValueError, "[Guards] there is no slot %d", slot);
+    if (extents.size() <= static_cast<size_t>(slot)) extents.resize(slot + 1);
+    extents[slot] = extent_of(reinterpret_cast<TensorObject*>(tensor));
+  }
+  std::vector<bool> marks;
+  if (!read_slots(written, static_cast<int>(extents.size()), marks)) return nullptr;
+  const Pairs found = meeting_pairs(extents, marks);
+  PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(found.size()));
+  for (size_t i = 0; made && i < found.size(); ++i) {
+    PyObject* pair = Py_BuildValue("ii", found[i].first, found[i].second);
+    if (!pair) Py_CLEAR(made);
+    else PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), pair);
+  }
+  return made;
+}
+
+PyMethodDef pairs_method = {"meeting_pairs", pairs_of, METH_VARARGS, "Which tensors share memory with written ones."};
+
 // ---- the type
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *described, *relations, *floats;
-  if (!PyArg_ParseTuple(args, "O!O!O!", &PyTuple_Type, &described, &PyTuple_Type, &relations, &PyTuple_Type, &floats))
+  PyObject *described, *relations, *floats, *written = nullptr, *pairs = nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!O!|O!O!", &PyTuple_Type, &described, &PyTuple_Type, &relations, &PyTuple_Type,
+                        &floats, &PyTuple_Type, &written, &PyTuple_Type, &pairs))
     return nullptr;
   int slots = 0;
   auto root = read_node(described, slots);
@@ -646,8 +745,19 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!read_relation(PyTuple_GET_ITEM(relations, i), *related)) return nullptr;
   auto kinds = std::make_unique<std::vector<bool>>();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(floats); ++i) kinds->push_back(PyTuple_GET_ITEM(floats, i) == Py_True);
+  std::unique_ptr<Sharing> sharing;
+  if (written && PyTuple_GET_SIZE(written)) {
+    sharing = std::make_unique<Sharing>();
+    if (!read_slots(written, slots, sharing->written)) return nullptr;
+    for (Py_ssize_t i = 0; pairs && i < PyTuple_GET_SIZE(pairs); ++i) {
+      int a, b;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "ii", &a, &b)) return nullptr;
+      sharing->pairs.emplace_back(a, b);
+    }
+  }
   auto* self = reinterpret_cast<GuardsObject*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
+  self->sharing = sharing.release();
   self->root = root.release();
   self->relations = related.release();
   self->floats = kinds.release();
@@ -682,6 +792,7 @@ int clear(PyObject* self) {
   delete std::exchange(guards->relations, nullptr);
   delete std::exchange(guards->floats, nullptr);
   delete std::exchange(guards->tensors, nullptr);
+  delete std::exchange(guards->sharing, nullptr);
   return 0;
 }
 
@@ -727,7 +838,7 @@ bool guards_hold(PyObject* guards, const Surroundings& at, PyObject** failed) {
   if (!self->root) return false;
   Walk walk{at, std::vector<PyObject*>(self->slots, nullptr), std::vector<Number>(self->floats->size())};
   Paused paused;
-  bool good = walk.visit(*self->root, nullptr) && walk.distinct(*self->tensors) &&
+  bool good = walk.visit(*self->root, nullptr) && walk.distinct(*self->tensors) && walk.shares_as_before(self->sharing) &&
               walk.related(*self->relations, *self->floats);
   PyErr_Clear();
   if (failed) *failed = walk.failed;
@@ -738,6 +849,10 @@ void add_guards_type(PyObject* module) {
   guards_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!guards_type || PyModule_AddObjectRef(module, "Guards", reinterpret_cast<PyObject*>(guards_type)) < 0)
     throw PythonError();
+  PyObject* pairs = PyCFunction_New(&pairs_method, nullptr);
+  const bool added = pairs && PyModule_AddObjectRef(module, pairs_method.ml_name, pairs) == 0;
+  Py_XDECREF(pairs);
+  if (!added) throw PythonError();
 }
 
 }  // namespace tocha::capture

@@ -177,6 +177,7 @@ class Capture:
                 with modes.Preserved() as before:
                     made = root.capture(before.during(self.compile_graph), before.switched)
                 out.promises.check(out.env)
+                out.guard_sharing()
                 out.forget_inputs()
                 events.tell(events.FrameMade(code, out, made))
                 return out.guards.build(self.keep), made

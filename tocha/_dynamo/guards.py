@@ -125,6 +125,8 @@ class Guards:
         self.tensors: dict[int, int] = {}  # a tensor's id -> its slot
         self.kept: list[Any] = []
         self.numbers = Numbers(env)
+        self.written: list[int] = []  # the slots of tensors that the graph writes to
+        self.pairs: tuple[tuple[int, int], ...] = ()  # those of them that share memory with others, and these
 
     def add(self, source: Source, test: str, key: Any) -> None:
         if source.fetch == "object" and test in ("same", "type"):
@@ -165,7 +167,14 @@ class Guards:
             node = root.find(guard.source, places) if guard.source else root
             # One of a tensor would keep it alive.
             node.checks.append((guard.test, guard.key, guard._text if guard.test == "tensor" else guard))
-        return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats())
+        sharing = (tuple(self.written), self.pairs) if keep is None else ((), ())
+        return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats(), *sharing)
+
+    def add_written(self, written: list[Any]) -> None:
+        """A graph that writes to an input sees that in those that share memory with it: who does is guarded."""
+        known = {g.key[1]: g.key[0] for g in self.found.values() if g.test == "tensor"}
+        self.written = sorted({self.tensors[id(t)] for t in written if id(t) in self.tensors})
+        self.pairs = _C._capture.meeting_pairs(tuple(known.items()), tuple(self.written)) if self.written else ()
 
 
 class _Missing:

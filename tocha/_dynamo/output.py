@@ -425,6 +425,10 @@ class Output:
             held.clear()  # type: ignore[attr-defined]
         self.root = None
 
+    def guard_sharing(self) -> None:
+        tensors = [v for v in self.inputs if isinstance(v, TensorValue)]
+        self.guards.add_written([v.real for v in tensors if v.fact._facts.memory.version != v.written_before])
+
     def forget_inputs(self) -> None:
         """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""
         self.fake_mode.fake_tensor_converter.clear()

@@ -237,3 +237,25 @@ def test_who_shares_memory_with_what_is_written_to_is_guarded(backend):
     for make in (two, views, two, neighbours, views):
         assert compiled(*make()).tolist() == f(*make()).tolist()
     assert counter.frame_count == 2
+
+
+SETTINGS = {
+    "threads": (lambda: tocha.get_num_threads(), tocha.set_num_threads, (1, 2)),
+    "anomaly": (lambda: tocha.is_anomaly_enabled(), tocha.set_anomaly_enabled, (False, True)),
+    "precision": (lambda: tocha.get_float32_matmul_precision(), tocha.set_float32_matmul_precision, ("highest", "high")),
+    "warnings": (lambda: tocha.is_warn_always_enabled(), tocha.set_warn_always, (False, True)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_that_are_asked_for_are_guarded(name):
+    read, write, (usual, other) = SETTINGS[name]
+    before = read()
+    compiled, counter = counted(lambda x: (x + 1, read())[1])
+    try:
+        for value in (usual, other, usual, other):
+            write(value)
+            assert compiled(tocha.ones(2)) == value
+    finally:
+        write(before)
+    assert counter.frame_count == 2

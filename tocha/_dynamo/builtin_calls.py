@@ -293,7 +293,10 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         found = arrays.to_tensor(f, function, args[0], args[1:], kwargs)
         if found is not None:
             return found
-    return f.out.call(f, "call_function", function, args, kwargs)
+    result = f.out.call(f, "call_function", function, args, kwargs)
+    if not args and not kwargs and not modes.holds(name) and result.is_constant():
+        f.out.guards.add_setting(function, result.constant())
+    return result
 
 
 # ---- what the tracer does itself

@@ -124,6 +124,7 @@ class Guards:
         self.found: dict[tuple, Guard] = {}
         self.tensors: dict[int, int] = {}  # a tensor's id -> its slot
         self.kept: list[Any] = []
+        self.settings: set[tuple[str, str]] = set()
         self.numbers = Numbers(env)
         self.written: list[int] = []  # the slots of tensors that the graph writes to
         self.pairs: tuple[tuple[int, int], ...] = ()  # those of them that share memory with others, and these
@@ -148,6 +149,18 @@ class Guards:
     def add_number(self, source: Source, number: Any, kind: type) -> None:
         """An int or float that is a symbol: its type is guarded, and whatever is asked of it."""
         self.add(source, "number", (kind, self.numbers.add(source, number)))
+
+    def add_setting(self, read: Callable[[], Any], value: Any) -> None:
+        """A setting of the library that captured code asked for by a function without arguments."""
+        name = getattr(read, "__name__", "setting")
+        if (name, repr(value)) not in self.settings:
+            self.settings.add((name, repr(value)))
+
+            def unchanged(function: Callable[[], Any]) -> bool:
+                return function() == value
+
+            unchanged.__name__ = f"{value!r}.__eq__"
+            self.add(Source("object", read, None, f"{name}()"), "holds", unchanged)
 
     def add_global_state(self) -> None:
         self._insert(Guard(None, "global_state", None, "the global state (grad mode, autocast, default dtype, ...)"))

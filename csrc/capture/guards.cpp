@@ -14,11 +14,11 @@
 #include "core/switches.h"
 #include "core/tensor.h"
 #include "dispatch/autocast.h"
-#include "python/overrides.h"
 
 namespace tocha::capture {
 
 PyTypeObject* guards_type;
+thread_local bool function_modes_active = false;
 
 namespace {
 
@@ -92,7 +92,7 @@ uint64_t global_state() {
     word |= static_cast<uint64_t>(autocast::region.dtype[0]) << 16 | static_cast<uint64_t>(autocast::region.dtype[1])
                                                                          << 24;
   }
-  word |= static_cast<uint64_t>((python::function_modes & (python::kFakeMode - 1)) != 0) << 48;  // graphs do not ask them
+  word |= static_cast<uint64_t>(function_modes_active) << 48;  // graphs do not ask modes
   word |= static_cast<uint64_t>(modes().dispatch_modes != 0) << 49;
   Device d = default_device();
   return word | static_cast<uint64_t>(d.type) << 32 | static_cast<uint64_t>(static_cast<uint8_t>(d.index)) << 40;
@@ -722,8 +722,10 @@ PyObject* pairs_of(PyObject*, PyObject* args) {
   PyObject* made = PyTuple_New(static_cast<Py_ssize_t>(found.size()));
   for (size_t i = 0; made && i < found.size(); ++i) {
     PyObject* pair = Py_BuildValue("ii", found[i].first, found[i].second);
-    if (!pair) Py_CLEAR(made);
-    else PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), pair);
+    if (!pair)
+      Py_CLEAR(made);
+    else
+      PyTuple_SET_ITEM(made, static_cast<Py_ssize_t>(i), pair);
   }
   return made;
 }
@@ -838,8 +840,8 @@ bool guards_hold(PyObject* guards, const Surroundings& at, PyObject** failed) {
   if (!self->root) return false;
   Walk walk{at, std::vector<PyObject*>(self->slots, nullptr), std::vector<Number>(self->floats->size())};
   Paused paused;
-  bool good = walk.visit(*self->root, nullptr) && walk.distinct(*self->tensors) && walk.shares_as_before(self->sharing) &&
-              walk.related(*self->relations, *self->floats);
+  bool good = walk.visit(*self->root, nullptr) && walk.distinct(*self->tensors) &&
+              walk.shares_as_before(self->sharing) && walk.related(*self->relations, *self->floats);
   PyErr_Clear();
   if (failed) *failed = walk.failed;
   return good;

@@ -242,7 +242,11 @@ def test_who_shares_memory_with_what_is_written_to_is_guarded(backend):
 SETTINGS = {
     "threads": (lambda: tocha.get_num_threads(), tocha.set_num_threads, (1, 2)),
     "anomaly": (lambda: tocha.is_anomaly_enabled(), tocha.set_anomaly_enabled, (False, True)),
-    "precision": (lambda: tocha.get_float32_matmul_precision(), tocha.set_float32_matmul_precision, ("highest", "high")),
+    "precision": (
+        lambda: tocha.get_float32_matmul_precision(),
+        tocha.set_float32_matmul_precision,
+        ("highest", "high"),
+    ),
     "warnings": (lambda: tocha.is_warn_always_enabled(), tocha.set_warn_always, (False, True)),
 }
 

@@ -167,10 +167,35 @@ def test_a_disabled_module_is_another_one():
         tocha.compile(lambda x: disabled(x), backend="eager", fullgraph=True)(X)
 
 
+class Block(tocha.nn.Module):
+    def __init__(self, size=2):
+        super().__init__()
+        self.linear = tocha.nn.Linear(2, size)
+
+    def forward(self, x):
+        return self.linear(x).relu()
+
+
+@pytest.mark.parametrize("make", [Block, lambda: tocha.nn.Linear(2, 2)], ids=["own", "library"])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_layers_of_one_form_are_captured_once(make, in_place):
+    counter, layers = CompileCounter(), [make() for _ in range(12)]
+    for layer in layers:
+        expected, compiled = layer(X), layer if in_place else tocha.compile(layer, backend=counter)
+        if in_place:
+            layer.compile(backend=counter)
+        assert same(compiled(X), expected)
+    assert counter.frame_count == 1
+    other = tocha.nn.Sequential(Block(), tocha.nn.Linear(2, 3))
+    other.compile(backend=counter)
+    assert other(X).shape == (3,) and counter.frame_count == 2
+
+
 def test_hooks_on_all_modules_do_not_see_graphs():
     handle = tocha.nn.modules.module.register_module_forward_hook(lambda module, args, result: result + 1)
     try:
-        compiled = tocha.compile(lambda x, m=tocha.nn.ReLU(): m(x) * 2.5)
+        module = tocha.nn.ReLU()
+        compiled = tocha.compile(lambda x: module(x) * 2.5)
         assert compiled(X).tolist() == [5, 5]
     finally:
         handle.remove()

@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -36,6 +37,7 @@ from tocha._inductor import check_options, settings_of_mode
 from tocha._logging import events
 from tocha._logging.collect import HISTORY
 from tocha.nn import _Module as Module
+from tocha.nn.parameter import is_lazy
 
 _CAPTURES: dict[tuple, Capture] = {}
 ON_RESET: list[Callable[[], None]] = []  # what reset() calls besides
@@ -107,13 +109,26 @@ def innermost(function: Any) -> Any:
     return function
 
 
+# By class, then by method and form: what was captured of one layer of a model serves the others.
+_CODES: weakref.WeakKeyDictionary[type, dict[tuple, types.CodeType]] = weakref.WeakKeyDictionary()
+
+
+def form_of(module: Module) -> tuple:
+    """Which modules it is made of, and the shapes of its parameters."""
+    inside = tuple((name, type(m)) for name, m in module.named_modules() if m is not module)
+    return inside, tuple(tuple(p.shape) for p in module.parameters() if not is_lazy(p))
+
+
 def inlined(function: Any) -> Any:
     """A function of the user's that calls one of the library's: frames of the library itself are not captured."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    code = call.__code__.replace(co_name=getattr(function, "__name__", "call"))  # of its own: limits are per code
+    name = getattr(function, "__name__", "call")
+    owner = function if isinstance(function, Module) else getattr(function, "__self__", None)
+    shared, form = (_CODES.setdefault(type(owner), {}), form_of(owner)) if isinstance(owner, Module) else ({}, ())
+    code = shared.setdefault((name, *form), call.__code__.replace(co_name=name))  # of its own: limits are per code
     convert.FORCED[id(code)] = code
     made = types.FunctionType(code, globals(), code.co_name, None, call.__closure__)
     return functools.wraps(function)(made) if hasattr(function, "__name__") else made

@@ -8,7 +8,6 @@ import tocha
 from tocha import _C
 from tocha._dynamo import facts
 from tocha._dynamo.native_calls import known
-from tocha._library import dispatch
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
@@ -16,6 +15,7 @@ from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue
 from tocha._dynamo.values.objects import ClassValue, ObjectValue
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._library import dispatch
 from tocha.overrides import TorchFunctionMode, _modes
 
 if TYPE_CHECKING:

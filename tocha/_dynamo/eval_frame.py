@@ -313,7 +313,7 @@ def optimized(model: Any, callback: Capture) -> Any:
     if code is None and not isinstance(function, functools.partial) and hasattr(type(function).__call__, "__code__"):
         code = type(function).__call__.__code__  # an object that can be called
     own = code is not None and convert.is_user_code(code)
-    if own:
+    if own and code is not None:
         convert.COMPILED.add(code)
     return wrapper(function if own else inlined(function), callback)
 

@@ -245,9 +245,9 @@ class TensorValue(Value):
         if name == "register_hook" and self.real is None:
             return self._hook(f, *args, **kwargs)
         if name in _HOOKS and len(args) == 1 and not kwargs and self.source is not None and self.fact.requires_grad:
-            made = InputHook(self, name, args[0])
-            f.out.effects.add(made)
-            return made
+            hook = InputHook(self, name, args[0])
+            f.out.effects.add(hook)
+            return hook
         if name == "as_subclass":
             return self.as_class(args[0].constant())
         if name == "backward" and config.trace_autograd_ops:

@@ -537,6 +537,34 @@ def test_gradcheck_modes():
         autograd.gradcheck(WrongTangent.apply, (x,), check_forward_ad=True)
 
 
+def test_jvp_gets_what_was_saved_for_it():
+    class Sine(autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.sin()
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0] * 2)
+            ctx.save_for_forward(inputs[0])
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * ctx.saved_tensors[0]
+
+        @staticmethod
+        def jvp(ctx, tangent):
+            return tangent * ctx.saved_tensors[0]
+
+    x = tocha.tensor([3.0], requires_grad=True)
+    assert tocha.func.jvp(Sine.apply, (x.detach(),), (tocha.ones(1),))[1].tolist() == [3.0]
+    with autograd.forward_ad.dual_level():
+        found = Sine.apply(autograd.forward_ad.make_dual(x, tocha.ones(1)))
+        assert autograd.forward_ad.unpack_dual(found).tangent.tolist() == [3.0]
+        found.sum().backward()
+    assert x.grad.tolist() == [6.0]
+
+
 def test_gradcheck_notices_what_varies():
     class Drifts(autograd.Function):
         calls = 0

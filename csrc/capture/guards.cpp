@@ -10,6 +10,7 @@
 #include "autograd/mode.h"
 #include "capture/hook.h"
 #include "capture/relation.h"
+#include "capture/sharing.h"
 #include "capture/stamp.h"
 #include "core/switches.h"
 #include "core/tensor.h"
@@ -18,6 +19,7 @@
 namespace tocha::capture {
 
 PyTypeObject* guards_type;
+thread_local bool function_modes_active = false;
 
 namespace {
 
@@ -91,6 +93,8 @@ uint64_t global_state() {
     word |= static_cast<uint64_t>(autocast::region.dtype[0]) << 16 | static_cast<uint64_t>(autocast::region.dtype[1])
                                                                          << 24;
   }
+  word |= static_cast<uint64_t>(function_modes_active) << 48;  // graphs do not ask modes
+  word |= static_cast<uint64_t>(modes().dispatch_modes != 0) << 49;
   Device d = default_device();
   return word | static_cast<uint64_t>(d.type) << 32 | static_cast<uint64_t>(static_cast<uint8_t>(d.index)) << 40;
 }
@@ -167,6 +171,7 @@ struct GuardsObject {
   std::vector<Relation>* relations;
   std::vector<bool>* floats;        // which of the numbers are floats
   std::vector<PyObject*>* tensors;  // by slot, those of the last walk: borrowed, and only compared
+  Sharing* sharing;                 // null where the graph writes to no input
   int slots;
 };
 
@@ -483,6 +488,21 @@ struct Walk {
     return false;
   }
 
+  bool shares_as_before(Sharing* sharing) {
+    if (!sharing) return true;
+    static PyObject* text = PyUnicode_FromString("inputs that are written to share memory with the same others");
+    std::vector<Extent> now(slots.size());
+    for (size_t i = 0; i < slots.size(); ++i)
+      if (slots[i]) now[i] = extent_of(reinterpret_cast<TensorObject*>(slots[i]));
+    if (now == sharing->before) return true;
+    if (meeting_pairs(now, sharing->written) != sharing->pairs) {
+      failed = text;
+      return false;
+    }
+    sharing->before = std::move(now);
+    return true;
+  }
+
   bool related(const std::vector<Relation>& relations, const std::vector<bool>& floats) {
     if (relations.empty()) return true;
     size_t depth = 0;
@@ -632,8 +652,9 @@ bool read_relation(PyObject* described, std::vector<Relation>& relations) {
 // ---- the type
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject *described, *relations, *floats;
-  if (!PyArg_ParseTuple(args, "O!O!O!", &PyTuple_Type, &described, &PyTuple_Type, &relations, &PyTuple_Type, &floats))
+  PyObject *described, *relations, *floats, *written = nullptr, *pairs = nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!O!|O!O!", &PyTuple_Type, &described, &PyTuple_Type, &relations, &PyTuple_Type,
+                        &floats, &PyTuple_Type, &written, &PyTuple_Type, &pairs))
     return nullptr;
   int slots = 0;
   auto root = read_node(described, slots);
@@ -643,8 +664,19 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
     if (!read_relation(PyTuple_GET_ITEM(relations, i), *related)) return nullptr;
   auto kinds = std::make_unique<std::vector<bool>>();
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(floats); ++i) kinds->push_back(PyTuple_GET_ITEM(floats, i) == Py_True);
+  std::unique_ptr<Sharing> sharing;
+  if (written && PyTuple_GET_SIZE(written)) {
+    sharing = std::make_unique<Sharing>();
+    if (!read_slots(written, slots, sharing->written)) return nullptr;
+    for (Py_ssize_t i = 0; pairs && i < PyTuple_GET_SIZE(pairs); ++i) {
+      int a, b;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "ii", &a, &b)) return nullptr;
+      sharing->pairs.emplace_back(a, b);
+    }
+  }
   auto* self = reinterpret_cast<GuardsObject*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
+  self->sharing = sharing.release();
   self->root = root.release();
   self->relations = related.release();
   self->floats = kinds.release();
@@ -679,6 +711,7 @@ int clear(PyObject* self) {
   delete std::exchange(guards->relations, nullptr);
   delete std::exchange(guards->floats, nullptr);
   delete std::exchange(guards->tensors, nullptr);
+  delete std::exchange(guards->sharing, nullptr);
   return 0;
 }
 
@@ -725,7 +758,7 @@ bool guards_hold(PyObject* guards, const Surroundings& at, PyObject** failed) {
   Walk walk{at, std::vector<PyObject*>(self->slots, nullptr), std::vector<Number>(self->floats->size())};
   Paused paused;
   bool good = walk.visit(*self->root, nullptr) && walk.distinct(*self->tensors) &&
-              walk.related(*self->relations, *self->floats);
+              walk.shares_as_before(self->sharing) && walk.related(*self->relations, *self->floats);
   PyErr_Clear();
   if (failed) *failed = walk.failed;
   return good;
@@ -735,6 +768,10 @@ void add_guards_type(PyObject* module) {
   guards_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   if (!guards_type || PyModule_AddObjectRef(module, "Guards", reinterpret_cast<PyObject*>(guards_type)) < 0)
     throw PythonError();
+  PyObject* pairs = PyCFunction_New(&pairs_method, nullptr);
+  const bool added = pairs && PyModule_AddObjectRef(module, pairs_method.ml_name, pairs) == 0;
+  Py_XDECREF(pairs);
+  if (!added) throw PythonError();
 }
 
 }  // namespace tocha::capture

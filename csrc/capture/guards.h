@@ -15,6 +15,8 @@ struct Surroundings {
 };
 
 extern PyTypeObject* guards_type;
+// Whether a TorchFunctionMode is active: the bindings, who ask them, say so.
+extern thread_local bool function_modes_active;
 void add_guards_type(PyObject* module);
 
 // Do they hold? With `failed`, the text of the first that does not is left there (borrowed). Never raises.

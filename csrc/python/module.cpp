@@ -2,6 +2,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "capture/guards.h"
 #include "capture/hook.h"
 #include "core/denormals.h"
 #include "core/gil.h"
@@ -161,7 +162,10 @@ PyObject* set_symbolic_types(PyObject*, PyObject* args) {
   return Py_NewRef(Py_None);
 }
 PyObject* set_function_modes(PyObject*, PyObject* n) {
-  function_modes = (function_modes & kFakeMode) | static_cast<int>(PyLong_AsLong(n));
+  const long count = PyLong_AsLong(n);
+  if (count == -1 && PyErr_Occurred()) return nullptr;
+  function_modes = (function_modes & kFakeMode) | static_cast<int>(count);
+  capture::function_modes_active = count != 0;
   return Py_NewRef(Py_None);
 }
 PyObject* set_overrides(PyObject*, PyObject* on) {

@@ -126,9 +126,21 @@ def a_clause_takes_one_that_is_no_group(x):
     return x + 1, taken
 
 
+def stops_inside_of_generators(x):
+    def stops():
+        yield 1
+        raise StopIteration("early")
+
+    try:
+        return list(stops())
+    except RuntimeError as e:
+        return x + 1, str(e), repr(e.__cause__), e.__context__ is e.__cause__, e.__suppress_context__
+
+
 PROGRAMS = [
     keeps_of_import_errors, keeps_of_system_errors, keeps_of_others, classes_of_the_program, chains, notes, tracebacks, missing_names,
     groups_are_split, clauses_take_their_parts, a_clause_takes_one_that_is_no_group,
+    stops_inside_of_generators,
 ]  # fmt: skip
 
 

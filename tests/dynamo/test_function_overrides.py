@@ -5,6 +5,8 @@ from comparing import same
 
 import tocha
 from tocha._dynamo.testing import CompileCounterWithBackend
+from tocha.overrides import TorchFunctionMode
+from tocha.utils._python_dispatch import TorchDispatchMode
 
 
 class Scaled:
@@ -57,3 +59,46 @@ def test_hooks_on_tensors_of_the_graph(backend):
         assert same(x.grad, tocha.full((2,), 2 * factor))
         factor = 5.0  # guarded: captured again
     assert counter.frame_count == 2
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_hooks_on_inputs_are_set_at_every_call(backend):
+    seen = []
+
+    def f(x, w):
+        scale = x.sum()
+        handle = w.register_hook(lambda g: seen.append("hook") or g * scale)
+        w.register_post_accumulate_grad_hook(lambda p: seen.append(p.grad.tolist()))
+        return (x * w).sum(), handle
+
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(f, backend=counter, fullgraph=True)
+    for call in (1, 2):
+        w = tocha.ones(2, requires_grad=True)
+        loss, handle = compiled(tocha.tensor([1.0, 3.0]), w)
+        loss.backward()
+        assert w.grad.tolist() == [4, 12] and seen == ["hook", [4, 12]] * call
+        handle.remove()
+        (w * 2).sum().backward()
+        assert seen.pop() == [6, 14]
+    assert counter.frame_count == 1
+
+
+class TimesTen(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return tocha.mul(args[0], 10) if func is tocha.add else func(*args, **(kwargs or {}))
+
+
+class TimesTenBelow(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return args[0] * 10 if func is tocha.ops.aten.add.Tensor else func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("mode", [TimesTen, TimesTenBelow])
+def test_modes_from_outside_are_asked_whatever_was_captured_before(mode, backend):
+    compiled = tocha.compile(lambda x: tocha.add(x, 3), backend=backend)
+    for _ in range(2):
+        assert compiled(tocha.ones(2)).tolist() == [4, 4]
+        with mode():
+            assert compiled(tocha.ones(2)).tolist() == [10, 10]

@@ -8,7 +8,7 @@ import pytest
 
 import tocha
 from tocha import _C, _dynamo
-from tocha._dynamo.testing import CompileCounter
+from tocha._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
 SCALE = 2
 
@@ -213,3 +213,53 @@ def test_what_tensors_say_of_themselves(monkeypatch):
         made_for_inference = tocha.ones(2)
     with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
         g(made_for_inference)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_who_shares_memory_with_what_is_written_to_is_guarded(backend):
+    def f(a, b):
+        a.add_(1)
+        return a + b
+
+    def two():
+        return tocha.arange(6.0).view(2, 3), tocha.ones(2, 3)
+
+    def views():
+        x = tocha.arange(6.0)
+        return x.view(2, 3), x.view(2, 3)
+
+    def neighbours():
+        x = tocha.arange(12.0).view(4, 3)
+        return x[:2], x[2:]
+
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(f, backend=counter)
+    for make in (two, views, two, neighbours, views):
+        assert compiled(*make()).tolist() == f(*make()).tolist()
+    assert counter.frame_count == 2
+
+
+SETTINGS = {
+    "threads": (lambda: tocha.get_num_threads(), tocha.set_num_threads, (1, 2)),
+    "anomaly": (lambda: tocha.is_anomaly_enabled(), tocha.set_anomaly_enabled, (False, True)),
+    "precision": (
+        lambda: tocha.get_float32_matmul_precision(),
+        tocha.set_float32_matmul_precision,
+        ("highest", "high"),
+    ),
+    "warnings": (lambda: tocha.is_warn_always_enabled(), tocha.set_warn_always, (False, True)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_that_are_asked_for_are_guarded(name):
+    read, write, (usual, other) = SETTINGS[name]
+    before = read()
+    compiled, counter = counted(lambda x: (x + 1, read())[1])
+    try:
+        for value in (usual, other, usual, other):
+            write(value)
+            assert compiled(tocha.ones(2)) == value
+    finally:
+        write(before)
+    assert counter.frame_count == 2

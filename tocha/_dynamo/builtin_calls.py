@@ -220,8 +220,7 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
         owner.plain_set(f, args[0].constant(), args[1])
         return Constant(None)
     if name == "__delattr__" and isinstance(owner, ObjectValue):
-        f.out.effects.add(owner)
-        owner.written[args[0].constant()] = None
+        owner.plain_delete(f, args[0].constant())
         return Constant(None)
     if name == "__eq__":
         return Constant(True if operators.is_same(owner, args[0]) else NotImplemented)
@@ -294,7 +293,10 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         found = arrays.to_tensor(f, function, args[0], args[1:], kwargs)
         if found is not None:
             return found
-    return f.out.call(f, "call_function", function, args, kwargs)
+    result = f.out.call(f, "call_function", function, args, kwargs)
+    if not args and not kwargs and not modes.holds(name) and result.is_constant():
+        f.out.guards.add_setting(function, result.constant())
+    return result
 
 
 # ---- what the tracer does itself

@@ -30,6 +30,10 @@ class ComptimeVar:
         """Its node in the graph."""
         return self._value.graph_argument()
 
+    def is_proxy(self) -> bool:
+        """Does a node of the graph stand for it?"""
+        return isinstance(self._value, (TensorValue, SymbolValue))
+
     def as_fake(self) -> Any:
         """What is known of it."""
         return self._value.example()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha._core.library_name import ours
-from tocha._dynamo import draws, operators, polyfills
+from tocha._dynamo import draws, leaves, operators, polyfills
 from tocha._dynamo.native_calls import CALLS, call_polyfill
-from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.refusals import Forbidden, Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import (
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
     args = [a.realize() for a in args]
     kwargs = {k: v.realize() for k, v in kwargs.items()}
+    if id(cls.value) in leaves.FORBIDDEN:
+        raise Forbidden(f"Attempt to trace forbidden callable {cls.value}")
     if cls.value in TYPES:
         return f.checked(TYPES[cls.value], f, *args, **kwargs)
     if cls.value in CALLS:
@@ -61,9 +63,9 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         return _exception(f, cls, args, kwargs)
     if issubclass(real, enum.Enum) or real.__module__ == "numpy":
         return f.fold(real, args, kwargs)
-    if issubclass(real, tuple) and hasattr(real, "_fields"):
+    if issubclass(real, tuple) and hasattr(real, "_fields") and not _has_own_maker(real):
         return _named_tuple(f, cls, args, kwargs)
-    if is_tuple_class(real) and len(args) < 2 and not kwargs:
+    if is_tuple_class(real) and not _has_own_maker(real) and len(args) < 2 and not kwargs:
         return NamedTupleValue(real, args[0].unpack(f) if args else [])
     if real is draws.random.Random and not kwargs and (generator := draws.made_of(args)) is not None:
         return generator
@@ -132,6 +134,13 @@ def new_exception(f: Frame, cls: type, args: list[Value], kwargs: dict[str, Valu
     made = ExceptionValue(cls, list(args))
     made.initialize(f, args, kwargs, complete=False)
     return made
+
+
+def _has_own_maker(cls: type) -> bool:
+    """Does a class of named tuples say itself what its objects are made of? Else namedtuple's own __new__ takes the fields."""
+    new, holder = find_in_class(cls, "__new__")
+    written = isinstance(new, (staticmethod, types.FunctionType)) and "_make" not in vars(holder)
+    return written or isinstance(find_in_class(cls, "__init__")[0], types.FunctionType)
 
 
 def _named_tuple(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -8,6 +8,7 @@ import os
 import threading
 import types
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,9 @@ NOT_KNOWN = (
 )  # fmt: skip
 CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
+COMPILED: weakref.WeakSet[types.CodeType] = (
+    weakref.WeakSet()
+)  # given to compile: captured wherever their tensors come from
 _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 CONTEXTS: list[Callable[[], str]] = []  # what programs add to the reasons for which functions are captured again
@@ -175,6 +179,7 @@ class Capture:
                 with modes.Preserved() as before:
                     made = root.capture(before.during(self.compile_graph), before.switched)
                 out.promises.check(out.env)
+                out.guard_sharing()
                 out.forget_inputs()
                 events.tell(events.FrameMade(code, out, made))
                 return out.guards.build(self.keep), made
@@ -260,7 +265,7 @@ def forget() -> None:
 def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bool:
     """Does the frame have anything to do with tensors?"""
     seen: set[int] = set()
-    if id(code) in FORCED or any(_has_tensors(a, seen, 3) for a in args):
+    if id(code) in FORCED or code in COMPILED or any(_has_tensors(a, seen, 3) for a in args):
         return True
     for cell in closure or ():
         try:

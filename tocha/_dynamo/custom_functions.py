@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import tocha
 from tocha import _C
 from tocha._dynamo import facts
+from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
-from tocha._dynamo.values.objects import ClassValue
+from tocha._dynamo.values.objects import ClassValue, FunctionApply
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.autograd.function import Function, FunctionCtx
 
@@ -37,6 +38,13 @@ class Context(FunctionCtx):
     to_save: tuple = ()
     needs_input_grad: tuple[bool, ...] = ()
     _materialize_non_diff_grads = True
+
+
+@known(Function.apply.__func__)  # type: ignore[attr-defined]
+def _apply(f: Frame, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """`apply` that was kept somewhere, or is called by an `apply` of the class's own."""
+    assert isinstance(cls, ClassValue)
+    return FunctionApply(cls).call(f, list(args), kwargs)
 
 
 def look_into(f: Frame, owner: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> None:

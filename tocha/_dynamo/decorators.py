@@ -16,6 +16,7 @@ from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
 from tocha._dynamo.dynamic import maybe_mark_dynamic as maybe_mark_dynamic
 from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import SkipFrame, Unsupported
+from tocha._dynamo.source import Source
 from tocha._dynamo.stance import run as run
 from tocha._dynamo.stance import set_stance as set_stance
 from tocha._dynamo.values.base import Value
@@ -32,9 +33,14 @@ def _set_error_on_graph_break(value: bool) -> bool:
     return before
 
 
+_SETTING = Source("object", config, None, "config").attribute("error_on_graph_break")
+
+
 @known(_set_error_on_graph_break)
 def _set(f: Frame, value: Value) -> Value:
     before, f.out.error_on_break = f.out.error_on_break, value.constant()
+    if not f.out.fullgraph:
+        f.out.guards.add(_SETTING, "constant", f.out.error_on_break_then)
     return Constant(before)
 
 

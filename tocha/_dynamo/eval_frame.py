@@ -7,6 +7,7 @@ import functools
 import importlib
 import os
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from tocha._dynamo import (
     comptime,
     config,
     convert,
+    custom_functions,
     decorators,
     gradients,
     guards,
@@ -35,6 +37,7 @@ from tocha._inductor import check_options, settings_of_mode
 from tocha._logging import events
 from tocha._logging.collect import HISTORY
 from tocha.nn import _Module as Module
+from tocha.nn.parameter import is_lazy
 
 _CAPTURES: dict[tuple, Capture] = {}
 ON_RESET: list[Callable[[], None]] = []  # what reset() calls besides
@@ -106,20 +109,33 @@ def innermost(function: Any) -> Any:
     return function
 
 
+# By class, then by method and form: what was captured of one layer of a model serves the others.
+_CODES: weakref.WeakKeyDictionary[type, dict[tuple, types.CodeType]] = weakref.WeakKeyDictionary()
+
+
+def form_of(module: Module) -> tuple:
+    """Which modules it is made of, and the shapes of its parameters."""
+    inside = tuple((name, type(m)) for name, m in module.named_modules() if m is not module)
+    return inside, tuple(tuple(p.shape) for p in module.parameters() if not is_lazy(p))
+
+
 def inlined(function: Any) -> Any:
     """A function of the user's that calls one of the library's: frames of the library itself are not captured."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
-    code = call.__code__.replace(co_name=getattr(function, "__name__", "call"))  # of its own: limits are per code
+    name = getattr(function, "__name__", "call")
+    owner = function if isinstance(function, Module) else getattr(function, "__self__", None)
+    shared, form = (_CODES.setdefault(type(owner), {}), form_of(owner)) if isinstance(owner, Module) else ({}, ())
+    code = shared.setdefault((name, *form), call.__code__.replace(co_name=name))  # of its own: limits are per code
     convert.FORCED[id(code)] = code
     made = types.FunctionType(code, globals(), code.co_name, None, call.__closure__)
     return functools.wraps(function)(made) if hasattr(function, "__name__") else made
 
 
 class OptimizedModule(Module):
-    """A compiled module: calls are captured, everything else is the original's."""
+    """A compiled module: calls are captured, everything else is the original's. One without a callback is never captured."""
 
     _opt_mod_attributes = frozenset({"_orig_mod", "dynamo_ctx", "_compiled_call", "forward", "training"})
 
@@ -131,6 +147,9 @@ class OptimizedModule(Module):
 
     def _initialize(self) -> None:
         mod = self._orig_mod
+        if self.dynamo_ctx is None:
+            self.__dict__["forward"] = disable(mod.__call__)
+            return
         own = getattr(mod.forward, "__code__", None) is not None and convert.is_user_code(mod.forward.__code__)
         self.__dict__["forward"] = wrapper(mod.__call__ if own else inlined(mod), self.dynamo_ctx)
 
@@ -186,13 +205,14 @@ class OptimizedModule(Module):
         state = dict(self.__dict__)
         state.pop("forward", None)
         state.pop("dynamo_ctx", None)
-        state["_fullgraph"], state["_dynamic"], state["_backend"] = self.dynamo_ctx.fullgraph, self.dynamo_ctx.dynamic, self.dynamo_ctx.backend  # fmt: skip
+        way = self.dynamo_ctx
+        state["_compiled"] = (way.backend, way.fullgraph, way.dynamic) if way is not None else None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        backend, fullgraph, dynamic = state.pop("_backend"), state.pop("_fullgraph"), state.pop("_dynamic")
+        way = state.pop("_compiled")
         self.__dict__.update(state)
-        self.__dict__["dynamo_ctx"] = capture_for(backend, fullgraph, dynamic)
+        self.__dict__["dynamo_ctx"] = capture_for(*way) if way is not None else None
         self._initialize()
 
     def __deepcopy__(self, memo: dict) -> OptimizedModule:
@@ -293,6 +313,8 @@ def optimized(model: Any, callback: Capture) -> Any:
     if code is None and not isinstance(function, functools.partial) and hasattr(type(function).__call__, "__code__"):
         code = type(function).__call__.__code__  # an object that can be called
     own = code is not None and convert.is_user_code(code)
+    if own and code is not None:
+        convert.COMPILED.add(code)
     return wrapper(function if own else inlined(function), callback)
 
 
@@ -346,8 +368,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
                 setattr(function, name, disable(vars(function)[name]))
         return function
     if isinstance(function, Module):
-        function.forward = disable(function.forward)  # type: ignore[method-assign]
-        return function
+        made = OptimizedModule(function, None)
+        made.__dict__["forward"]._torchdynamo_disable_msg = reason
+        return made
     if not recursive:
         _C._capture.skip_code(function.__code__)
         leaves.disallow(function)
@@ -433,6 +456,7 @@ _ = (
     attention_calls,
     optimizers,
     comptime,
+    custom_functions,
     decorators,
     gradients,
     promises,

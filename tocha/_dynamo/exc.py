@@ -62,4 +62,6 @@ def __getattr__(name: str) -> Any:
     """What is raised for a graph break stands beside the list of them, which is made of these classes."""
     if name == "Unsupported":
         return importlib.import_module("tocha._dynamo.refusals").Unsupported
+    if name == "UncapturedHigherOrderOpError":
+        return importlib.import_module("tocha._higher_order_ops.errors").UncapturedHigherOrderOpError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -291,6 +291,12 @@ class Frame:
         made.from_below = True
         return made
 
+    def generator_stopped(self, stop: Any) -> ExceptionValue:
+        """What leaves a generator in the place of a StopIteration."""
+        made = self.make_exception(RuntimeError, "generator raised StopIteration")
+        made.written |= {"__cause__": stop, "__context__": stop, "__suppress_context__": Constant(True)}
+        return made
+
     def raise_(self, cls: type, *args: Any, **named: Any) -> NoReturn:
         value = self.make_exception(cls, *args, **named)
         active = self.active_exception()

@@ -124,7 +124,10 @@ class Guards:
         self.found: dict[tuple, Guard] = {}
         self.tensors: dict[int, int] = {}  # a tensor's id -> its slot
         self.kept: list[Any] = []
+        self.settings: set[tuple[str, str]] = set()
         self.numbers = Numbers(env)
+        self.written: list[int] = []  # the slots of tensors that the graph writes to
+        self.pairs: tuple[tuple[int, int], ...] = ()  # those of them that share memory with others, and these
 
     def add(self, source: Source, test: str, key: Any) -> None:
         if source.fetch == "object" and test in ("same", "type"):
@@ -147,6 +150,18 @@ class Guards:
         """An int or float that is a symbol: its type is guarded, and whatever is asked of it."""
         self.add(source, "number", (kind, self.numbers.add(source, number)))
 
+    def add_setting(self, read: Callable[[], Any], value: Any) -> None:
+        """A setting of the library that captured code asked for by a function without arguments."""
+        name = getattr(read, "__name__", "setting")
+        if (name, repr(value)) not in self.settings:
+            self.settings.add((name, repr(value)))
+
+            def unchanged(function: Callable[[], Any]) -> bool:
+                return function() == value
+
+            unchanged.__name__ = f"{value!r}.__eq__"
+            self.add(Source("object", read, None, f"{name}()"), "holds", unchanged)
+
     def add_global_state(self) -> None:
         self._insert(Guard(None, "global_state", None, "the global state (grad mode, autocast, default dtype, ...)"))
 
@@ -165,7 +180,14 @@ class Guards:
             node = root.find(guard.source, places) if guard.source else root
             # One of a tensor would keep it alive.
             node.checks.append((guard.test, guard.key, guard._text if guard.test == "tensor" else guard))
-        return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats())
+        sharing = (tuple(self.written), self.pairs) if keep is None else ((), ())
+        return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats(), *sharing)
+
+    def add_written(self, written: list[Any]) -> None:
+        """A graph that writes to an input sees that in those that share memory with it: who does is guarded."""
+        known = {g.key[1]: g.key[0] for g in self.found.values() if g.test == "tensor"}
+        self.written = sorted({self.tensors[id(t)] for t in written if id(t) in self.tensors})
+        self.pairs = _C._capture.meeting_pairs(tuple(known.items()), tuple(self.written)) if self.written else ()
 
 
 class _Missing:

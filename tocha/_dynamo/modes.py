@@ -13,6 +13,14 @@ from tocha import _C
 SWITCHES = frozenset({"_set_grad_enabled", "_set_inference", "set_autocast_enabled", "set_autocast_dtype", "set_autocast_cache_enabled", "autocast_increment_nesting", "autocast_decrement_nesting", "clear_autocast_cache", "set_default_dtype", "_set_default_dtype"})  # fmt: skip
 
 
+# Who reads what captured code may switch itself: guards look at that as one word.
+_READERS = ("is_autocast", "is_grad_enabled", "is_inference_mode", "get_default_dtype", "get_default_device", "get_autocast")  # fmt: skip
+
+
+def holds(name: str) -> bool:
+    return name.startswith(_READERS)
+
+
 def switch(function: Any, args: list[Any]) -> Any:
     """Switches for the time of the capture. Facts are on the meta device: what holds for the CPU holds for them."""
     if function.__name__ in ("set_autocast_enabled", "set_autocast_dtype") and args[0] == "cpu":

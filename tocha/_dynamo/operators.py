@@ -134,8 +134,15 @@ def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
     return None if _is_not_implemented(done) else done
 
 
+def _kind(v: Sequence | RangeValue) -> type:
+    """The builtin type whose sequences are joined and compared with it: tuples of all classes are tuples."""
+    if isinstance(v, RangeValue):
+        return range
+    return v.type_ if isinstance(v, ListValue) else tuple
+
+
 def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
-    if symbol == "+" and isinstance(a, Sequence) and isinstance(b, Sequence) and isinstance(b, ListValue) == isinstance(a, ListValue):  # fmt: skip
+    if symbol == "+" and isinstance(a, Sequence) and isinstance(b, Sequence) and _kind(a) is _kind(b):  # fmt: skip
         return a.like([*a.items, *b.items])
     if symbol == "*":
         many, times = (a, b) if isinstance(a, Sequence) else (b, a)
@@ -176,6 +183,9 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
                 done = left.call_method(f, name, [right], {})
             if not _is_not_implemented(done):
                 return done
+    if symbol == "+" and isinstance(a, Sequence):
+        own, other = _kind(a).__name__, tb.__name__ if tb.__flags__ & 1 << 9 or tb.__module__ == "builtins" else f"{tb.__module__}.{tb.__name__}"  # fmt: skip
+        f.raise_(TypeError, f'can only concatenate {own} (not "{other}") to {own}')
     f.raise_(TypeError, f"unsupported operand type(s) for {symbol}: '{ta.__name__}' and '{tb.__name__}'")
 
 
@@ -273,7 +283,7 @@ def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
 
 
 def _compare_sequences(f: Frame, symbol: str, a: Any, b: Any) -> Value:
-    if isinstance(a, ListValue) != isinstance(b, ListValue) or isinstance(a, RangeValue) != isinstance(b, RangeValue):
+    if _kind(a) is not _kind(b):
         if symbol in ("==", "!="):
             return Constant(symbol == "!=")
         f.raise_(TypeError, f"'{symbol}' not supported between instances of '{a.python_type().__name__}' and '{b.python_type().__name__}'")  # fmt: skip
@@ -416,7 +426,8 @@ def exception_text(f: Frame, v: ExceptionValue, name: str) -> str:
     native = native_class(v.cls)
     if name == "__repr__" and native.__repr__ is BaseException.__repr__:
         return f"{v.cls.__name__}({', '.join(to_text(f, a, 'r') for a in v.args)})"
-    if name == "__str__" and native.__str__ is BaseException.__str__:
+    by_args = native.__str__ is BaseException.__str__ or issubclass(native, (AttributeError, NameError))
+    if name == "__str__" and by_args:
         return "" if not v.args else to_text(f, v.args[0], "s") if len(v.args) == 1 else to_text(f, TupleValue(v.args), "r")  # fmt: skip
     if name == "__str__" and native is KeyError and len(v.args) == 1:
         return to_text(f, v.args[0], "r")

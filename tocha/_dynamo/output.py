@@ -90,7 +90,7 @@ class Output:
         self.new_cells: list[CellValue] = []
         self.generators: list[Any] = []  # those that were advanced
         self.calls = self.calls_then = 0
-        self.error_on_break = fullgraph or config.error_on_graph_break
+        self.error_on_break = self.error_on_break_then = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
 
     # ---- values from outside
@@ -424,6 +424,10 @@ class Output:
         for held in (self.memo, self.cells, self.by_fact, self.plains, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.cached, self.scopes, self.numbers, self.elements, self.effects.order):  # fmt: skip
             held.clear()  # type: ignore[attr-defined]
         self.root = None
+
+    def guard_sharing(self) -> None:
+        tensors = [v for v in self.inputs if isinstance(v, TensorValue)]
+        self.guards.add_written([v.real for v in tensors if v.fact._facts.memory.version != v.written_before])
 
     def forget_inputs(self) -> None:
         """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""

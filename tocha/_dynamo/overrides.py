@@ -15,6 +15,7 @@ from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue
 from tocha._dynamo.values.objects import ClassValue, ObjectValue
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._library import dispatch
 from tocha.overrides import TorchFunctionMode, _modes
 
 if TYPE_CHECKING:
@@ -201,4 +202,4 @@ def _is_none(value: Value) -> bool:
 
 def outer_modes() -> bool:
     """Is a mode active that captured code has not entered?"""
-    return bool(_modes.stack)
+    return bool(_modes.stack or dispatch.modes.stack)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha._dynamo import config
 from tocha._dynamo.bytecode import VERSION, Body, Handler, Instruction, assemble, stack_size
 from tocha._dynamo.codegen import Codegen, code_flags
 from tocha._dynamo.frame import Frame
@@ -144,6 +145,7 @@ class RootFrame(Frame):
             if value.from_below and not whole:
                 raise Unsupported("exception", value.describe()) from raised
             cg.side_effects([value])
+            self._leave_break_setting(cg)
             cg.load(value)
             cg.drop(value)  # a frame that holds its own exception is a cycle
             cg.emit("RAISE_VARARGS", 1)
@@ -151,6 +153,7 @@ class RootFrame(Frame):
             self.out.check_generators()
             if kind == "return":
                 cg.side_effects([value])
+                self._leave_break_setting(cg)
                 cg.load(value)
                 cg.emit("RETURN_VALUE")
             else:
@@ -226,6 +229,15 @@ class RootFrame(Frame):
             cg.start_call(switch)
             cg.end_call(0, keep=False)
 
+    def _leave_break_setting(self, cg: Codegen) -> None:
+        """What error_on_graph_break says here holds for what runs next: the code after a break, or the caller."""
+        if self.out.error_on_break != self.out.error_on_break_then:
+            cg.start_call(setattr)
+            cg.load_constant(config)
+            cg.load_constant("error_on_graph_break")
+            cg.load_constant(self.out.error_on_break)
+            cg.end_call(3, keep=False)
+
     # ---- graph breaks
 
     def emit_break(self, cg: Codegen, handlers: list[Handler]) -> None:
@@ -276,6 +288,7 @@ class RootFrame(Frame):
 
     def _enter_modes(self, cg: Codegen) -> None:
         """Function modes that captured code has entered and not left are entered for what runs uncaptured."""
+        self._leave_break_setting(cg)
         overriding = self.out.overriding
         for mode in overriding.modes:
             cg.call_method_of(mode, "__enter__", [])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C
+from tocha._dynamo import leaves
 from tocha._dynamo.backends.registry import lookup_backend
 
 STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "force_eager", "eager_on_recompile", "fail_on_recompile")  # fmt: skip
@@ -78,6 +79,9 @@ class set_stance:
                 _take(before)
 
         return call
+
+
+leaves.forbid(set_stance)  # what is being captured is not captured otherwise from here on
 
 
 def run(fn: Any = None) -> Any:

@@ -37,7 +37,9 @@ from tocha._functorch.runtime import compile_traced
 from tocha._logging import events
 from tocha.autograd import enable_grad, set_grad_enabled
 from tocha.func import functional_call
+from tocha.fx import GraphModule
 from tocha.nn import Module
+from tocha.nn.utils.stateless import _reparametrize_module
 from tocha.utils import _pytree as pytree
 
 __all__ = [
@@ -217,7 +219,9 @@ def aot_module_simplified(
     names, state = state_of(mod)
 
     def of_flat(*flat: Any) -> Any:
-        return functional_call(mod, dict(zip(names, flat[: len(names)], strict=True)), flat[len(names) :])
+        run = mod.forward if isinstance(mod, GraphModule) else mod  # hooks on all modules are not for graphs
+        with _reparametrize_module(mod, dict(zip(names, flat[: len(names)], strict=True)), tie_weights=True):
+            return run(*flat[len(names) :])
 
     out_spec: Any = None
 

@@ -60,6 +60,14 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
     """The context of a call, and the node in the graph."""
 
     _forward_cls: Any
+    _in_jvp = False
+
+    @property
+    def saved_tensors(self) -> tuple:  # type: ignore[override]
+        """What save_for_backward kept; in jvp, what save_for_forward did."""
+        return getattr(self, "saved_for_forward", ()) if self._in_jvp else _C._FunctionBase.saved_tensors.__get__(self)
+
+    saved_variables = saved_tensors
 
     def apply(self, *grads: Any) -> Any:
         cls = self._forward_cls
@@ -73,7 +81,11 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
         return backward(self, *grads)
 
     def apply_jvp(self, *tangents: Any) -> Any:
-        return self._forward_cls.jvp(self, *tangents)
+        self._in_jvp = True
+        try:
+            return self._forward_cls.jvp(self, *tangents)
+        finally:
+            self._in_jvp = False
 
 
 class FunctionMeta(type):

@@ -117,7 +117,7 @@ def call_intrinsic_1(f: Any, i: Any) -> None:
         f.push(TupleValue(value.unpack(f)))
     elif i.arg == 3:  # StopIteration out of a generator
         if value.is_a(StopIteration):
-            value = f.make_exception(RuntimeError, "generator raised StopIteration")
+            value = f.generator_stopped(value)
         f.push(value)
     else:
         raise Unsupported("opcode", f"CALL_INTRINSIC_1 {i.arg}")

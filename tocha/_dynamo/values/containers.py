@@ -414,8 +414,21 @@ class DequeValue(ListValue):
     def graph_argument(self) -> Any:
         raise NotConstant("a deque")
 
+    def like(self, items: list[Value]) -> Value:
+        return DequeValue(items, self.maxlen)
+
     def iterate(self, f: Frame) -> Value:
         return SequenceIterator(self.items, type(iter(collections.deque())), self)
+
+    def item(self, f: Frame, key: Value) -> Value:
+        if isinstance(key.realize(), SliceValue):
+            f.raise_(TypeError, "sequence index must be integer, not 'slice'")
+        return super().item(f, key)
+
+    def m_insert(self, f: Frame, at: Value, value: Value) -> Value:
+        if self.maxlen is not None and len(self.items) >= self.maxlen:
+            f.raise_(IndexError, "deque already at its maximum size")
+        return super().m_insert(f, at, value)
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         return Constant(self.maxlen) if name == "maxlen" else super().get_attribute(f, name)

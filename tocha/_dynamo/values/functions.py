@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import NotConstant, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
@@ -104,6 +105,8 @@ class FunctionValue(Callable_):
         return self.real
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if getattr(self.real, "_dynamo_marked_constant", False):
+            return _assumed(f, self.real, args, kwargs)
         return f.call_function(self, args, kwargs)
 
     def get_attribute(self, f: Frame, name: str) -> Value:
@@ -371,6 +374,21 @@ def real_function(f: Frame, value: Value, stand_in: Callable[[Value], Any] | Non
         raise Unsupported("call", "a function with defaults, to be called outside of captured code")
     closure = tuple(types.CellType(_held(f, cell.contents, stand_in)) for cell in value.cells)
     return types.FunctionType(value.code, value.globals, value.code.co_name, None, closure)
+
+
+def _assumed(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a function that is marked by assume_constant_result returns now. Nothing that it reads is guarded."""
+
+    def refuse(value: Value) -> Any:
+        raise Unsupported("value", f"{value.describe()}, given to {function.__qualname__} whose result is assumed to be constant")  # fmt: skip
+
+    given = [_held(f, a, refuse) for a in args]
+    named = {k: _held(f, v, refuse) for k, v in kwargs.items()}
+    try:
+        result = function(*given, **named)
+    except Exception as error:
+        f.raise_real(error)
+    return f.wrap(result, Source("object", result, None, function.__qualname__))
 
 
 def _held(f: Frame, value: Value | None, stand_in: Callable[[Value], Any] | None) -> Any:

@@ -151,7 +151,7 @@ class GeneratorValue(IteratorValue):
             self.finished = True
             frame.passed_by(raised.value)
             if raised.value.is_a(StopIteration):
-                f.raise_(RuntimeError, "generator raised StopIteration")
+                raise Observed(f.generator_stopped(raised.value)) from raised
             raise
         finally:
             self.running = False

@@ -237,6 +237,9 @@ class ObjectValue(Value):
                 held = f.wrap(found, f.class_source(self.cls, holder, name, found))
                 setter.call(f, [held, self, value], {})
                 return
+        if self.cls.__dictoffset__ == 0 and not hasattr(type(found), "__set__"):  # slots, and no dict for others
+            what = f"no attribute '{name}'" if found is MISSING else None
+            f.raise_(AttributeError, f"'{self.cls.__name__}' object has {what}" if what else f"'{self.cls.__name__}' object attribute '{name}' is read-only")  # fmt: skip
         f.out.effects.add(self)
         self.written[name] = value
 
@@ -249,6 +252,10 @@ class ObjectValue(Value):
         if is_other_native(custom, "__delattr__"):
             BuiltinValue(custom).call(f, [self, Constant(name)], {})
             return
+        self.plain_delete(f, name)
+
+    def plain_delete(self, f: Frame, name: str) -> None:
+        """object.__delattr__"""
         found, holder = find_in_class(self.cls, name)
         if isinstance(found, property):
             self._delete_property(f, found, name, f.class_source(self.cls, holder, name, found))
@@ -471,7 +478,7 @@ class ClassValue(Value):
         return False
 
     def get_attribute(self, f: Frame, name: str) -> Value:
-        if name == "apply" and issubclass(self.value, Function):
+        if name == "apply" and issubclass(self.value, Function) and find_in_class(self.value, name)[1] is Function:
             return FunctionApply(self)
         overlay = f.out.class_writes.get((id(self.value), name))
         if overlay is not None:
@@ -568,7 +575,7 @@ class FunctionApply(Value):
         cls: type[Function] = self.owner.value
         if not cls.__module__.startswith("tocha."):
             custom_functions.look_into(f, self.owner, args, kwargs)
-        return f.out.call(f, "call_function", cls.apply, args, kwargs)
+        return f.out.call(f, "call_function", types.MethodType(Function.apply.__func__, cls), args, kwargs)  # type: ignore[attr-defined]
 
 
 class ModuleValue(Value):

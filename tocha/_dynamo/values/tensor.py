@@ -33,6 +33,25 @@ class HandleValue(Value):
         return RemovableHandle
 
 
+class InputHook(HandleValue):
+    """A hook on an input, and its handle: it is set when the graph has run, among the side effects."""
+
+    has_identity = True
+    new = False
+
+    def __init__(self, tensor: TensorValue, method: str, hook: Value) -> None:
+        self.tensor, self.method, self.hook = tensor, method, hook
+
+    def parts(self) -> list[Value]:
+        return [self.tensor, self.hook]
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.call_method_of(self.tensor, self.method, [self.hook], keep=True)
+
+    def apply(self, cg: Codegen) -> None:
+        """Nothing is left to do once it was made."""
+
+
 class TensorValue(Value):
     has_identity = True
 
@@ -225,6 +244,10 @@ class TensorValue(Value):
             return self.iterate(f)
         if name == "register_hook" and self.real is None:
             return self._hook(f, *args, **kwargs)
+        if name in _HOOKS and len(args) == 1 and not kwargs and self.source is not None and self.fact.requires_grad:
+            hook = InputHook(self, name, args[0])
+            f.out.effects.add(hook)
+            return hook
         if name == "as_subclass":
             return self.as_class(args[0].constant())
         if name == "backward" and config.trace_autograd_ops:

@@ -182,6 +182,10 @@ struct Walk {
   std::vector<PyObject*> aliases = {};
   PyObject* failed = nullptr;
   Memo* recording = nullptr;
+  struct {
+    PyObject* dict;
+    Py_ssize_t keys, position;
+  } counted = {};
 
   PyObject* cell_contents(PyObject* cells, Py_ssize_t i) {
     if (!cells || !PyTuple_Check(cells) || i >= PyTuple_GET_SIZE(cells)) return nullptr;
@@ -189,12 +193,14 @@ struct Walk {
     return PyCell_Check(cell) ? Py_XNewRef(PyCell_GET(cell)) : nullptr;
   }
 
-  static PyObject* key_of(PyObject* dict, Py_ssize_t i) {
+  // Keys are mostly asked for in their order: counting goes on from the last one.
+  PyObject* key_of(PyObject* dict, Py_ssize_t i) {
     if (!PyDict_Check(dict)) return nullptr;
+    if (dict != counted.dict || i < counted.keys) counted = {dict, 0, 0};
     PyObject *key, *value;
-    Py_ssize_t position = 0;
-    while (PyDict_Next(dict, &position, &key, &value))
-      if (i-- == 0) return Py_NewRef(key);
+    while (PyDict_Next(dict, &counted.position, &key, &value))
+      if (counted.keys++ == i) return Py_NewRef(key);
+    counted = {};
     return nullptr;
   }
 

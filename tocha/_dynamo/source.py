@@ -80,6 +80,11 @@ class Source:
             known = _NUMBERS[way] = _next_number()
         return known
 
+    @once
+    def counts(self) -> bool:
+        """Whether keys of a dict are counted on the way: what that takes grows with the dict."""
+        return self.fetch == "dict_key" or (self.base is not None and self.base.counts)
+
     @property
     def root(self) -> Source:
         return self if self.base is None else self.base.root

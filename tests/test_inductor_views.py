@@ -362,6 +362,35 @@ def test_writes_to_what_was_put_on_other_memory(program):
     assert seen[0] == seen[1]
 
 
+def put_on_another_input(x, y):
+    x.data = y
+    return x + 1
+
+
+def inputs_swapped(x, y):
+    x.data, y.data = y.data, x.data
+    return x + 0, y
+
+
+def what_was_there_returned(x, y):
+    before = x.detach()
+    x.data = y
+    return before, x.view(-1)
+
+
+@pytest.mark.parametrize("program", [put_on_another_input, inputs_swapped, what_was_there_returned])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_inputs_that_are_put_on_the_memory_of_inputs_of_their_own_size(program, backend):
+    seen = []
+    for f in (program, tocha.compile(program, fullgraph=True, backend=backend)):
+        x, y = tocha.zeros(6), tocha.arange(6.0)
+        results = f(x, y)
+        tensors = (*(results if isinstance(results, tuple) else (results,)), x, y)
+        places = [t.untyped_storage().data_ptr() for t in tensors]
+        seen.append(([t.tolist() for t in tensors], [places.index(p) for p in places]))
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize(
     "program",
     [

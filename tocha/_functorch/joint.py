@@ -592,12 +592,14 @@ def differentiated_without(
 
 
 class Mark:
-    """What a trace is, so that what an attempt adds to it can be taken out again: nodes, and where symbols are read."""
+    """What a trace is, so that what an attempt adds to it can be taken out again: nodes, where symbols are read, and
+    which node a tensor is: an operator may return its argument."""
 
     def __init__(self, t: Tracing):
         self.t, self.nodes, self.last = t, set(t.tracer.graph.nodes), t.last
         numbers = t.tracer.numbers
         self.made, self.sources = dict(numbers.made), dict(numbers.sources)
+        self.slots = t.tracer.slots.state()
 
     def restore(self) -> None:
         graph, numbers = self.t.tracer.graph, self.t.tracer.numbers
@@ -605,6 +607,7 @@ class Mark:
             graph.erase_node(n)
         self.t.last = self.last
         numbers.made, numbers.sources = dict(self.made), dict(self.sources)
+        self.t.tracer.slots.restore(self.slots)
 
 
 def is_refusal(e: RuntimeError) -> bool:

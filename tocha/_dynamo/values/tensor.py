@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -129,6 +130,8 @@ class TensorValue(Value):
             self.refuse("attribute", f"attribute {name!r}")
         if name in ASKED:
             value = self._answer(f, name, value)
+        if facts.is_number(value):  # nbytes of sizes that change
+            return f.out.number(value, partial(f.out.graph.call_function, getattr, (self.node, name)))
         return f.wrap_known(value)
 
     def _answer(self, f: Frame, name: str, value: Any) -> Any:

@@ -213,3 +213,15 @@ def test_what_tensors_say_of_themselves(monkeypatch):
         made_for_inference = tocha.ones(2)
     with pytest.raises(RuntimeError, match="Inference tensors do not track version counter"):
         g(made_for_inference)
+
+
+def test_a_view_with_a_history_is_no_leaf_after_a_write_to_its_base():
+    def f(base, view):
+        base.mul_(2)
+        with tocha.no_grad():
+            view.add_(1)
+        return view.is_leaf, base.is_leaf, view * 3
+
+    base = tocha.ones(2, 3, requires_grad=True) * 1
+    said = tocha.compile(f, backend="eager", fullgraph=True)(base, base.view(6))
+    assert said[:2] == (False, False) and tocha.equal(said[2], tocha.full((6,), 9.0))

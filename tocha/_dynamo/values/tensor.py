@@ -125,6 +125,9 @@ class TensorValue(Value):
             f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if callable(found):
             return NativeMethod(self, name)
+        if name == "is_leaf" and self.real is not None and not self.real.is_leaf:
+            f.out.guard_answer(self, name)  # its fact has no history from outside to tell of
+            return Constant(not self.fact.requires_grad)
         value = getattr(self.fact, name)
         if isinstance(value, tocha.Tensor) or name in ("grad_fn", "_base"):
             self.refuse("attribute", f"attribute {name!r}")

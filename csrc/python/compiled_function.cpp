@@ -259,8 +259,8 @@ bool on_an_input(PyObject* const* args, size_t n, const Tensor& t) {
   return false;
 }
 
-// The results of the graph with their history, as an autograd.Function's get it. A view of a value inside of the graph, whose
-// base nobody has, is written to as any other result.
+// The results of the graph with their history, as an autograd.Function's get it. A view of a value inside of the graph,
+// whose base nobody has, is written to as any other result.
 std::vector<Tensor> recorded(const PlanRef& plan, PyObject* const* args, size_t n, const Ref& found) {
   NodeRef ref = autograd::make_node<CompiledNode>(plan);
   auto* node = static_cast<CompiledNode*>(ref.get());

@@ -12,7 +12,7 @@ import pytest
 
 import tocha
 from tocha import compiler
-from tocha._inductor import codecache, config, graph_cache, programs, store
+from tocha._inductor import codecache, config, graph_cache, programs, store, utils
 from tocha.testing import assert_close
 
 
@@ -257,3 +257,24 @@ def test_what_is_known_of_numbers_makes_other_entries(folder):
         f(x, p)
     assert f(x, 1.0).tolist() == [0.0, 0.0]
     assert f(x, 0.0).tolist() == [1.0, 1.0]
+
+
+def test_sources_of_what_a_call_compiles(folder):
+    f = tocha.compile(lambda x: x.sin() + 1)
+    for _ in range(2):  # also what has been compiled before
+        result, (source,) = utils.run_and_get_code(f, tocha.zeros(4))
+        assert "sin" in source and tocha.equal(result, tocha.ones(4))
+    x = tocha.zeros(4, requires_grad=True)
+    result, (_, backward) = utils.run_fw_bw_and_get_code(lambda: f(x))
+    assert "cos" in backward and tocha.equal(x.grad, tocha.ones(4))
+    assert utils.run_and_get_cpp_code(f, tocha.zeros(4))[1] == source
+
+
+def test_a_cache_for_a_while(folder, compilations):
+    for times in (1, 2):
+        found = {}
+        with utils.fresh_cache(found):
+            tocha._dynamo.reset()
+            tocha.compile(lambda x: x.sin() + 1)(tocha.zeros(4))
+        assert compilations["compiled"] == times and any(name.endswith(".so") for name in found)
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(folder) and not list(folder.rglob("*.so"))

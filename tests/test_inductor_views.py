@@ -362,6 +362,53 @@ def test_writes_to_what_was_put_on_other_memory(program):
     assert seen[0] == seen[1]
 
 
+def put_on_another_input(x, y):
+    x.data = y
+    return x + 1
+
+
+def inputs_swapped(x, y):
+    x.data, y.data = y.data, x.data
+    return x + 0, y
+
+
+def what_was_there_returned(x, y):
+    before = x.detach()
+    x.data = y
+    return before, x.view(-1)
+
+
+def put_on_a_view_of_a_result(x, y):
+    z = y * 2
+    x.data = z[1:].t()
+    return z, z[0], x[1]
+
+
+def put_on_a_view_of_an_input(x, y):
+    x.data = y.t()
+    return y[0], x[0]
+
+
+MOVES = [
+    put_on_another_input, inputs_swapped, what_was_there_returned, put_on_a_view_of_a_result, put_on_a_view_of_an_input,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", MOVES)
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_inputs_that_are_put_on_the_memory_of_others(program, backend, dynamic):
+    tocha._dynamo.reset()
+    seen = []
+    for f in (program, tocha.compile(program, fullgraph=True, backend=backend, dynamic=dynamic)):
+        x, y = tocha.zeros(2, 3), tocha.arange(6.0).view(2, 3)
+        results = f(x, y)
+        tensors = (*(results if isinstance(results, tuple) else (results,)), x, y)
+        places = [t.untyped_storage().data_ptr() for t in tensors]
+        seen.append(([(t.tolist(), t.stride()) for t in tensors], [places.index(p) for p in places]))
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize(
     "program",
     [

@@ -53,6 +53,7 @@ ON_DEMAND = {
     ("tocha.utils.checkpoint", "tocha.utils._selective_checkpoint"),
     ("tocha._ops", "tocha._higher_order_ops"),
     ("tocha.nn.modules.module", "tocha._dynamo.eval_frame"),
+    ("tocha._inductor.utils", "tocha._dynamo"),
     ("tocha._utils", "tocha.compiler"),
     ("tocha.optim.optimizer", "tocha.compiler"),
     ("tocha.storage", "tocha.serialization"),

@@ -253,7 +253,14 @@ bool among(PyObject* const* args, size_t n, PyObject* o) {
   return false;
 }
 
-// The results of the graph with their history, as an autograd.Function's get it.
+bool on_an_input(PyObject* const* args, size_t n, const Tensor& t) {
+  for (size_t i = 0; i < n; ++i)
+    if (is_tensor(args[i]) && &Tensor::borrow(args[i]).storage() == &t.storage()) return true;
+  return false;
+}
+
+// The results of the graph with their history, as an autograd.Function's get it. A view of a value inside of the graph,
+// whose base nobody has, is written to as any other result.
 std::vector<Tensor> recorded(const PlanRef& plan, PyObject* const* args, size_t n, const Ref& found) {
   NodeRef ref = autograd::make_node<CompiledNode>(plan);
   auto* node = static_cast<CompiledNode*>(ref.get());
@@ -275,7 +282,9 @@ std::vector<Tensor> recorded(const PlanRef& plan, PyObject* const* args, size_t 
     bool is_next = next < plan->differentiable.size() && plan->differentiable[next] == i;
     next += is_next;
     if (is_next || std::any_of(plan->refusals.begin(), plan->refusals.end(), [&](auto& r) { return r.raw == i; })) {
-      if (is_input || t.get()->base) {
+      if (t.get()->base && !on_an_input(args, n, t)) {
+        t = alias_of(t, true);
+      } else if (is_input || t.get()->base) {
         t = view_of(t, t.sizes(), t.strides(), t.offset());
         t.get()->origin = ViewOrigin::custom_function;
       }

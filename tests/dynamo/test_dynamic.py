@@ -89,7 +89,19 @@ def test_divisibility():
 def test_sizes_leave_as_ints():
     def f(x):
         n = x.shape[0]
-        return x + 1, n, n * 2, (n, x.numel()), n // 2, n / 2, tuple(x.shape), max(n, 4), n > 4, -n, math.sqrt(n)
+        return (
+            x + 1,
+            n,
+            n * 2,
+            (n, x.numel(), x.nbytes),
+            n // 2,
+            n / 2,
+            tuple(x.shape),
+            max(n, 4),
+            n > 4,
+            -n,
+            math.sqrt(n),
+        )
 
     held(f, [(rows[n],) for n in (3, 5, 8)], 1, dynamic=True)
 

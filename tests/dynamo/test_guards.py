@@ -263,3 +263,15 @@ def test_settings_that_are_asked_for_are_guarded(name):
     finally:
         write(before)
     assert counter.frame_count == 2
+
+
+def test_a_view_with_a_history_is_no_leaf_after_a_write_to_its_base():
+    def f(base, view):
+        base.mul_(2)
+        with tocha.no_grad():
+            view.add_(1)
+        return view.is_leaf, base.is_leaf, view * 3
+
+    base = tocha.ones(2, 3, requires_grad=True) * 1
+    said = tocha.compile(f, backend="eager", fullgraph=True)(base, base.view(6))
+    assert said[:2] == (False, False) and tocha.equal(said[2], tocha.full((6,), 9.0))

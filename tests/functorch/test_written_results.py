@@ -100,3 +100,26 @@ def test_inputs_that_autograd_does_not_keep_can_be_written_to(dynamic, backend):
         found.append(tocha.autograd.grad(loss, (w, leaf)))
     for got, expected in zip(found[1], found[0], strict=True):
         tocha.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x: (x * 2).t(),
+        lambda x: (x * 2)[1:],
+        lambda x: x.clone().diagonal(),
+        lambda x: ((x * 2)[0], x.sin())[0],
+        lambda x: (x @ x).view(-1),
+    ],
+)
+def test_views_of_what_a_graph_keeps_to_itself_are_written_to(program, backend):
+    tocha._dynamo.reset()
+    seen = []
+    for f in (program, tocha.compile(program, backend=backend)):
+        x = tocha.linspace(-1, 1, 9).reshape(3, 3).requires_grad_()
+        y = f(x)
+        y.mul_(1.5)
+        y.sin().sum().backward()
+        seen.append((y.detach(), x.grad))
+    tocha.testing.assert_close(seen[1], seen[0])

@@ -114,6 +114,7 @@ class Output:
         node = self.graph.placeholder(self.input_name(source))
         node.meta["example_value"] = fact
         node.meta["geometry"] = facts.geometry(fact)  # the program may give its fact another
+        node.meta["memory"] = fact._facts.memory  # and put it on other memory
         node.meta["is_state"] = isinstance(tensor, tocha.nn.Parameter | tocha.nn.Buffer) or is_buffer(source)
         value = TensorValue(node, fact, source, tensor)
         value.written_before = fact._facts.memory.version

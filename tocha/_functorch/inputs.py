@@ -57,7 +57,8 @@ class Before:
         fact = meta["example_value"]
         f = fact._facts
         sizes, steps, offset = meta["geometry"]
-        memory = self.memories.setdefault(id(f.memory), Memory(f.memory.nbytes))
+        lay_on = meta["memory"]
+        memory = self.memories.setdefault(id(lay_on), Memory(lay_on.nbytes))
         shown = None if f.is_plain and steps == tuple(f.steps) else steps
         facts = Facts(sizes, f.dtype, f.device, shown, offset, memory, real.is_conj(), real.is_neg())
         return with_history_of(real, fact.fake_mode, facts, self.base(real, fact.fake_mode, facts))

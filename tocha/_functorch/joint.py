@@ -7,7 +7,7 @@ placeholders for the gradients of its results. The functional pass removes write
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -322,7 +322,7 @@ def trace(
     if groups:
         return trace_on_bases(OnBases(fn, args, groups, shown), args, gradients, decompositions, dynamic)
     raws = [t.given[m.input] for m in mutations]
-    outputs = assign(t, outs, raws)
+    outputs = assign(t, outs, raws, {m.input for m in mutations if m.memory})
     traced = finish(t, outs, outputs, raws, mutations, gradients)
     traced.offsets = {i: n for i in shown if type(n := args[i].storage_offset()) is int}
     return traced
@@ -371,10 +371,12 @@ def geometry_of(t: Any) -> tuple | None:
     return tuple(t._facts.sizes), tuple(t._facts.steps), t._facts.offset
 
 
-def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
-    """Says for each result where it comes from; what the graph has to give is added to `raws`."""
+def assign(t: Tracing, outs: list[Any], raws: list[Any], moved: Collection[int]) -> list[Output]:
+    """Says for each result where it comes from; what the graph has to give is added to `raws`. Of inputs on one memory the one that
+    came with it is taken, not one that the program `moved` there."""
     roots = [root_of(t.node_of(o)) if isinstance(o, FakeTensor) else None for o in outs]
-    inputs = {root_of(t.node_of(v)): i for i, v in reversed(list(enumerate(t.given))) if isinstance(v, FakeTensor)}
+    order = sorted(range(len(t.given)), key=lambda i: (i in moved, i), reverse=True)
+    inputs = {root_of(t.node_of(t.given[i])): i for i in order if isinstance(t.given[i], FakeTensor)}
     found = []
     for o, root in zip(outs, roots, strict=True):
         if isinstance(o, Symbolic):
@@ -592,12 +594,14 @@ def differentiated_without(
 
 
 class Mark:
-    """What a trace is, so that what an attempt adds to it can be taken out again: nodes, and where symbols are read."""
+    """What a trace is, so that what an attempt adds to it can be taken out again: nodes, where symbols are read, and
+    which node a tensor is: an operator may return its argument."""
 
     def __init__(self, t: Tracing):
         self.t, self.nodes, self.last = t, set(t.tracer.graph.nodes), t.last
         numbers = t.tracer.numbers
         self.made, self.sources = dict(numbers.made), dict(numbers.sources)
+        self.slots = t.tracer.slots.state()
 
     def restore(self) -> None:
         graph, numbers = self.t.tracer.graph, self.t.tracer.numbers
@@ -605,6 +609,7 @@ class Mark:
             graph.erase_node(n)
         self.t.last = self.last
         numbers.made, numbers.sources = dict(self.made), dict(self.sources)
+        self.t.tracer.slots.restore(self.slots)
 
 
 def is_refusal(e: RuntimeError) -> bool:
@@ -709,6 +714,8 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
         first = pass_.placeholder_value(alias)
         stays = pass_.read(pass_.moved[given]).storage_offset() == first.storage_offset()
         return (as_it_lies(first, stays), *alias.recorded)
+    if base is None and given is None:  # the input was put on the graph's own memory, maybe through a view
+        return (as_it_lies(alias.storage.base), *alias.recorded)
     if len(before) <= len(alias.recorded) and all(a is b for a, b in zip(before, alias.recorded, strict=False)):
         return alias.recorded[len(before) :]
     root = alias.storage.base

@@ -275,6 +275,9 @@ class Compiled:
         if on_bases is not None:
             given = [*given, *args]
         values = self.symbol_values(given, raw) if self.wrapping.symbols else {}  # of inputs as they came
+        moved = {id(given[m.input]) for m in self.wrapping.mutations if m.memory}
+        if moved:  # a program may return an input for a view of all of it: what lies on its memory now stays there
+            raw = [r.detach() if id(r) in moved else r for r in raw]
         for m in self.wrapping.mutations:
             self.write(m, given[m.input], raw, values)
         return [self.result(o, given, raw, values) for o in self.wrapping.outputs]

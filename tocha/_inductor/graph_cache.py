@@ -135,15 +135,15 @@ def input_text(node: fx.Node, given: Any) -> str:
     f = value._facts
     return (
         f"{geometry} {f.dtype} {given.device} grad={given.requires_grad} leaf={given.is_leaf} base={given._base is not None}"
-        f" conj={given.is_conj()} neg={given.is_neg()} inference={given.is_inference()} memory={memory_number(node, f)}"
+        f" conj={given.is_conj()} neg={given.is_neg()} inference={given.is_inference()} memory={memory_number(node)}"
     )
 
 
-def memory_number(node: fx.Node, f: Any) -> int:
-    """Which inputs lie on the same memory: the number of the first of them."""
+def memory_number(node: fx.Node) -> int:
+    """Which inputs lie on the same memory as they come: the number of the first of them."""
+    memory = node.meta.get("memory")
     for i, other in enumerate(node.graph.find_nodes(op="placeholder")):
-        value = other.meta.get("example_value")
-        if isinstance(value, FakeTensor) and value._facts.memory is f.memory:
+        if memory is not None and other.meta.get("memory") is memory:
             return i
     return -1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -59,7 +60,9 @@ class TensorValue(Value):
         self.node, self.fact, self.source = node, fact, source
         self.real = real  # of an input
         self.cls: type | None = None  # where it is a subclass of Tensor that overrides the library's functions
-        self.input_source: Any = None  # of an input of such a class: the plain tensor that the graph gets; else a shorter way
+        self.input_source: Any = (
+            None  # of an input of such a class: the plain tensor that the graph gets; else a shorter way
+        )
         self.written_before = 0  # of an input: how often its memory had been written to when it was met
         self.written: dict[str, Value] = {}  # attributes that were set
 
@@ -143,11 +146,16 @@ class TensorValue(Value):
             f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if callable(found):
             return NativeMethod(self, name)
+        if name == "is_leaf" and self.real is not None and not self.real.is_leaf:
+            f.out.guard_answer(self, name)  # its fact has no history from outside to tell of
+            return Constant(not self.fact.requires_grad)
         value = getattr(self.fact, name)
         if isinstance(value, tocha.Tensor) or name in ("grad_fn", "_base"):
             self.refuse("attribute", f"attribute {name!r}")
         if name in ASKED:
             value = self._answer(f, name, value)
+        if facts.is_number(value):  # nbytes of sizes that change
+            return f.out.number(value, partial(f.out.graph.call_function, getattr, (self.node, name)))
         return f.wrap_known(value)
 
     def _answer(self, f: Frame, name: str, value: Any) -> Any:

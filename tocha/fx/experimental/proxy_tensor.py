@@ -105,6 +105,12 @@ class Slots:
 
         self._of[key] = (weakref.ref(t, forget), slot)
 
+    def state(self) -> dict[int, tuple[Any, ProxyTensor]]:
+        return dict(self._of)
+
+    def restore(self, state: dict[int, tuple[Any, ProxyTensor]]) -> None:
+        self._of = {key: found for key, found in state.items() if found[0]() is not None}
+
 
 class PythonKeyTracer(Tracer):
     """Adds nodes for operators that a mode tells of; nothing in the program is a proxy, so nothing has to be replaced."""

@@ -271,8 +271,8 @@ class Output:
             self.guards.add(first, "alias", number)
         self.guards.add(source, "alias", number)
         # A key of a dict is counted up to; guards have made sure that this way leads to the same tensor.
-        if isinstance(value, TensorValue) and value.input_source is None and first.counts and not source.counts:
-            value.input_source = source
+        if first.counts and not source.counts:
+            value.source = source
 
     def check_steps(self) -> None:
         """Unrolling goes on as long as the graph grows: a loop of Python alone is better run than captured."""

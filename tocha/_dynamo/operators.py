@@ -184,7 +184,8 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
             if not _is_not_implemented(done):
                 return done
     if symbol == "+" and isinstance(a, Sequence):
-        own, other = _kind(a).__name__, tb.__name__ if tb.__flags__ & 1 << 9 or tb.__module__ == "builtins" else f"{tb.__module__}.{tb.__name__}"  # fmt: skip
+        made_in_python = tb.__flags__ & 1 << 9  # types of C are named with their modules
+        own, other = _kind(a).__name__, tb.__name__ if made_in_python or tb.__module__ == "builtins" else f"{tb.__module__}.{tb.__name__}"  # fmt: skip
         f.raise_(TypeError, f'can only concatenate {own} (not "{other}") to {own}')
     f.raise_(TypeError, f"unsupported operand type(s) for {symbol}: '{ta.__name__}' and '{tb.__name__}'")
 

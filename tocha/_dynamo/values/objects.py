@@ -238,8 +238,8 @@ class ObjectValue(Value):
                 setter.call(f, [held, self, value], {})
                 return
         if self.cls.__dictoffset__ == 0 and not hasattr(type(found), "__set__"):  # slots, and no dict for others
-            what = f"no attribute '{name}'" if found is MISSING else None
-            f.raise_(AttributeError, f"'{self.cls.__name__}' object has {what}" if what else f"'{self.cls.__name__}' object attribute '{name}' is read-only")  # fmt: skip
+            what = f"'{self.cls.__name__}' object"
+            f.raise_(AttributeError, f"{what} has no attribute '{name}'" if found is MISSING else f"{what} attribute '{name}' is read-only")  # fmt: skip
         f.out.effects.add(self)
         self.written[name] = value
 

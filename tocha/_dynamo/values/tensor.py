@@ -60,9 +60,7 @@ class TensorValue(Value):
         self.node, self.fact, self.source = node, fact, source
         self.real = real  # of an input
         self.cls: type | None = None  # where it is a subclass of Tensor that overrides the library's functions
-        self.input_source: Any = (
-            None  # of an input of such a class: the plain tensor that the graph gets
-        )
+        self.input_source: Any = None  # of an input of such a class: the plain tensor that the graph gets
         self.written_before = 0  # of an input: how often its memory had been written to when it was met
         self.written: dict[str, Value] = {}  # attributes that were set
 

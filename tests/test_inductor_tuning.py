@@ -11,24 +11,12 @@ import pytest
 import tocha
 import tocha.nn.functional as F
 from tocha import _C, nn
-from tocha._inductor import compile_fx, config, store, tuning
+from tocha._inductor import config, store, tuning
 from tocha._logging import events
 from tocha.ir.loops import Convolution, Product
 from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("empty_kernel_cache")
-
-
-@pytest.fixture
-def made(monkeypatch):
-    found, compile_graph = [], compile_fx.compile_graph
-
-    def keep(module):
-        found.append(compile_graph(module))
-        return found[-1]
-
-    monkeypatch.setattr(compile_fx, "compile_graph", keep)
-    return found
 
 
 @pytest.fixture
@@ -71,36 +59,36 @@ def test_matrices_that_do_not_fit_are_refused():
         _C._multiply(1, 2, 3, None, None, 0, 0, 0)
 
 
-def test_constant_weights_of_few_rows_are_packed(made):
+def test_constant_weights_of_few_rows_are_packed(programs):
     model = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 40)).eval()
     x = randn(4, 64)
     with tocha.no_grad():
         assert_close(tocha.compile(model, options={"freezing": True})(x), model(x))
         plain = tocha.compile(model)
         assert tocha.equal(plain(x), model(x))
-    frozen, other = ([i for i in c.items if isinstance(i, Product)] for c in made)
+    frozen, other = ([i for i in c.items if isinstance(i, Product)] for c in programs)
     assert all(p.packed is not None and p.engine == tuning.TILES for p in frozen)
     assert all(p.packed is None and p.engine == tuning.ANY for p in other)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("size", [(2, 16, 16), (4, 6, 6), (1, 40, 24)])
-def test_transformed_weights_are_made_once_and_change_nothing(made, size, bias):
+def test_transformed_weights_are_made_once_and_change_nothing(programs, size, bias):
     tocha._dynamo.reset()  # layers of one form share what is known of their sizes
     n, h, w = size
     conv = nn.Conv2d(48, 64, 3, padding=1, bias=bias)
     x = randn(n, 48, h, w)
     with tocha.no_grad():
         assert tocha.equal(tocha.compile(conv, options={"freezing": True})(x), conv(x))
-    assert [i.packed is not None for i in made[0].items if isinstance(i, Convolution)] == [True]
+    assert [i.packed is not None for i in programs[0].items if isinstance(i, Convolution)] == [True]
 
 
-def test_other_convolutions_are_called_as_they_are(made):
+def test_other_convolutions_are_called_as_they_are(programs):
     model = nn.Sequential(nn.Conv2d(3, 8, 5), nn.Conv2d(8, 8, 3, groups=8), nn.ConvTranspose2d(8, 4, 3)).eval()
     x = randn(2, 3, 12, 12)
     with tocha.no_grad():
         assert tocha.equal(tocha.compile(model, options={"freezing": True})(x), model(x))
-    found = [i for i in made[0].items if isinstance(i, Convolution)]
+    found = [i for i in programs[0].items if isinstance(i, Convolution)]
     assert len(found) == 2 and all(i.packed is None for i in found)
 
 
@@ -134,7 +122,7 @@ def test_constant_operands_have_more_ways(told):
     assert {"any, b rows", "tiles, b packed"} <= set(told[0].seconds)
 
 
-def test_tilings_that_cut_a_product_in_another_way_are_measured(told, made, monkeypatch):
+def test_tilings_that_cut_a_product_in_another_way_are_measured(told, programs, monkeypatch):
     x, w = randn(240, 600), randn(600, 64, seed=1)
     with tocha.no_grad():
         f = tocha.compile(lambda x, w: x @ w, options={"max_autotune_gemm": True})
@@ -148,19 +136,19 @@ def test_tilings_that_cut_a_product_in_another_way_are_measured(told, made, monk
             with config.patch(fx_graph_cache=False):
                 g = tocha.compile(lambda x, w: x @ w + 1, options={"max_autotune_gemm": True})
                 assert_close(g(x[1:], w), x[1:] @ w + 1, rtol=1e-4, atol=1e-4)
-            (p,) = (i for i in made[-1].items if isinstance(i, Product))
+            (p,) = (i for i in programs[-1].items if isinstance(i, Product))
             assert (p.engine, p.tiling) == (tuning.TILES, (224, 256))
 
 
 @pytest.mark.parametrize("layout", [tuning.ROWS, tuning.PACKED])
-def test_the_chosen_layout_is_taken(made, monkeypatch, layout):
+def test_the_chosen_layout_is_taken(programs, monkeypatch, layout):
     wanted = tuning.Way(tuning.ANY if layout == tuning.ROWS else tuning.TILES, layout)
     monkeypatch.setattr(tuning, "measured", lambda p, constant: {tuning.Way(): 1.0, wanted: 0.1})
     model, x = nn.Linear(48, 40).eval(), randn(24, 48)
     with tocha.no_grad():
         f = tocha.compile(model, options={"freezing": True, "max_autotune": True})
         assert_close(f(x), model(x))
-    (p,) = made[0].calls
+    (p,) = programs[0].calls
     assert (p.packed is not None) == (layout == tuning.PACKED)
     assert (p.tensors[1].strides == (40, 1)) == (layout == tuning.ROWS)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 
 import hypothesis
 import pytest
@@ -34,6 +35,14 @@ def empty_kernel_cache(tmp_path, monkeypatch):
 def pytest_ignore_collect(collection_path, config):
     # Parity tests need PyTorch, which only `make parity` installs.
     return True if "parity" in collection_path.parts and importlib.util.find_spec("torch") is None else None
+
+
+@pytest.fixture(autouse=True)
+def layers_of_its_own():
+    """Layers of one form share what was captured of them, and which of their sizes change: not those of two tests."""
+    frames = sys.modules.get("tocha._dynamo.eval_frame")
+    if frames is not None:
+        frames._CODES.clear()
 
 
 @pytest.fixture

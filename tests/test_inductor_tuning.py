@@ -74,7 +74,6 @@ def test_constant_weights_of_few_rows_are_packed(programs):
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("size", [(2, 16, 16), (4, 6, 6), (1, 40, 24)])
 def test_transformed_weights_are_made_once_and_change_nothing(programs, size, bias):
-    tocha._dynamo.reset()  # layers of one form share what is known of their sizes
     n, h, w = size
     conv = nn.Conv2d(48, 64, 3, padding=1, bias=bias)
     x = randn(n, 48, h, w)

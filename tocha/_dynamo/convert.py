@@ -50,9 +50,8 @@ NOT_KNOWN = (
 )  # fmt: skip
 CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
-COMPILED: weakref.WeakSet[types.CodeType] = (
-    weakref.WeakSet()
-)  # given to compile: captured wherever their tensors come from
+# Given to compile: captured wherever their tensors come from.
+COMPILED: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
 _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 CONTEXTS: list[Callable[[], str]] = []  # what programs add to the reasons for which functions are captured again

@@ -29,7 +29,7 @@ from tocha._dynamo.values.containers import (
 from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
 from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
-from tocha._dynamo.values.objects import MISSING, ClassValue, ObjectValue, SuperValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, ObjectValue, SuperValue, find_in_class, in_python
 from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty, is_tuple_class
 from tocha._dynamo.values.symbol import symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -76,7 +76,7 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         if not issubclass(made.python_type(), real):
             return made
     elif holder is object:
-        if not real.__flags__ & 1 << 9:
+        if not in_python(real):
             raise Unsupported("value", f"an object of type {real.__name__}")
         made = new_object(f, real)
     elif base_of(real) is not None and holder in (*BASES, collections.OrderedDict):

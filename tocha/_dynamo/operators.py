@@ -14,7 +14,7 @@ from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
 from tocha._dynamo.values.exceptions import ExceptionValue, native_class
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
-from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class
+from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class, in_python
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, are_symbolic
 from tocha._dynamo.values.tensor import TensorValue
@@ -184,8 +184,8 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
             if not _is_not_implemented(done):
                 return done
     if symbol == "+" and isinstance(a, Sequence):
-        made_in_python = tb.__flags__ & 1 << 9  # types of C are named with their modules
-        own, other = _kind(a).__name__, tb.__name__ if made_in_python or tb.__module__ == "builtins" else f"{tb.__module__}.{tb.__name__}"  # fmt: skip
+        bare = in_python(tb) or tb.__module__ == "builtins"  # types of C are named with their modules
+        own, other = _kind(a).__name__, tb.__name__ if bare else f"{tb.__module__}.{tb.__name__}"
         f.raise_(TypeError, f'can only concatenate {own} (not "{other}") to {own}')
     f.raise_(TypeError, f"unsupported operand type(s) for {symbol}: '{ta.__name__}' and '{tb.__name__}'")
 

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
 
 _config_module.install(__name__, _TABLE, OTHER_SETTINGS)
-PASSES = ("inline", "rewrite", "cut", "fuse", "products", "epilogues", "side_by_side", "sooner", "reuse")
+PASSES = ("inline", "rewrite", "in_place", "cut", "fuse", "products", "epilogues", "side_by_side", "sooner", "reuse")
 
 
 def runs(name: str) -> bool:

@@ -15,7 +15,7 @@ from tocha import _C
 from tocha._functorch.joint import Mutation, Output, Refusal
 from tocha._functorch.runtime import Wrapping
 from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor, _Truth
-from tocha._library.native_calls import record_call
+from tocha._library.native_calls import change_of_memory, record_call
 from tocha._subclasses.calls import record_named
 from tocha.ir.loops import Call
 
@@ -99,7 +99,7 @@ def encode_call(c: Call) -> Any:
         form, names = [encode(v) for v in function.form], function.names
     else:
         names = c.keywords
-    if not c.key.startswith(("record ", "handle aten.")):
+    if not c.key.startswith(("record ", "in_place ", "handle aten.")):
         raise NotKept(f"a call of {c.key or c.name}")
     return {
         "key": c.key, "form": form, "names": list(names), "arguments": [encode(v) for v in c.arguments],
@@ -119,6 +119,8 @@ def operator_named(key: str) -> Callable:
     kind, name = key.split(" ", 1)
     if kind == "record":
         return record_call(record_named(name)[0], False)._op
+    if kind == "in_place":
+        return change_of_memory(record_named(name)[0])
     found: Any = tocha.ops
     for part in name.split("."):
         found = getattr(found, part)

@@ -85,7 +85,7 @@ def attach_epilogues(
         at = out.index(p)
         near = out[at + 1 : at + 1 + look_back]
         kernel = next((k for k in near if isinstance(k, Kernel) and p.result in k.reads()), None)
-        if kernel is None or kernel.after is not None or too_few_rows(p) or not is_there(kernel, out[at + 1 :], bindings):  # fmt: skip
+        if kernel is None or kernel.after is not None or kernel.in_place or too_few_rows(p) or not is_there(kernel, out[at + 1 :], bindings):  # fmt: skip
             continue
         members = by_rows(kernel, p, known, split)
         if members is None:

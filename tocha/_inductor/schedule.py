@@ -7,10 +7,12 @@ side by side. Loops join a kernel when they read what it computes, row by row, o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tocha._inductor import config
+from tocha._inductor.in_place import written_in_place
 from tocha._inductor.inlining import inline, needed_in_memory
 from tocha._inductor.products import attach_epilogues
 from tocha._inductor.rewrites import rewritten
@@ -101,8 +103,8 @@ def member_of(loop: Loop) -> Member:
 
 
 class Scheduler:
-    def __init__(self, program: Program):
-        self.program, self.known = program, program.known
+    def __init__(self, program: Program, written: Mapping[int, int]):
+        self.program, self.known, self.written = program, program.known, written
         self.items: list[Item] = []
         self.made_by: dict[Buffer, Item] = {}
         self.place: dict[int, int] = {}
@@ -112,6 +114,8 @@ class Scheduler:
     def run(self) -> list[Item]:
         steps = inline(self.program) if config.runs("inline") else self.program.steps
         steps = rewritten(steps, self.known) if config.runs("rewrite") else steps
+        if config.runs("in_place") and config.runs("reuse"):
+            steps = written_in_place(self.program, steps, self.written)
         for step in cut_long_folds(steps, self.known, self.bindings.bound) if config.runs("cut") else steps:
             if isinstance(step, Call):
                 self.append(step)
@@ -144,6 +148,9 @@ class Scheduler:
 
     def add(self, loop: Loop) -> None:
         member = member_of(loop)
+        if loop.part is not None:
+            self.append(Kernel("", POINTS, [member]))
+            return
         kind = LANES if loop.fold is not None and folds_lanes(loop) else ROWS if loop.fold is not None else POINTS
         after = max((self.place[id(k)] for load in loop.loads() if (k := self.made_by.get(load.buffer))), default=-1)
         after = max(after, *(self.bound_at.get(a, -1) for a in self.bindings.needed([loop])), -1)
@@ -159,6 +166,8 @@ class Scheduler:
 
     def join(self, k: Kernel, m: Member, kind: str) -> bool:
         """Puts a loop into a kernel if it fits and gains something by it."""
+        if k.in_place:
+            return False
         mine = set(k.results())
         reads = {load.buffer for load in m.loop.loads()}
         vertical = bool(mine & reads)
@@ -502,5 +511,6 @@ def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:
     return type(r)(known.simplify(s.substitute(r.value, at)))
 
 
-def schedule(program: Program) -> list[Item]:
-    return Scheduler(program).run()
+def schedule(program: Program, written: Mapping[int, int] | None = None) -> list[Item]:
+    """The items of a program, in order. `written`: which outputs are new values of which inputs, and may be written there."""
+    return Scheduler(program, written or {}).run()

@@ -12,11 +12,11 @@ MOST_PARTS = 512
 
 
 def side_by_side(items: Sequence[Item], kept: set[Buffer]) -> list[Item]:
-    """Items with the kernels between two calls put together, as early as what they read allows. `kept` outlives the program."""
+    """Items with the kernels between two calls or writes put together, as early as what they read allows. `kept` outlives the program."""
     out: list[Item] = []
     waiting: list[Kernel] = []
     for item in items:
-        if isinstance(item, Kernel) and item.after is None:
+        if isinstance(item, Kernel) and item.after is None and not item.in_place:
             waiting.append(item)
         else:
             out += [*together(waiting, kept), item]

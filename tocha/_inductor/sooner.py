@@ -70,7 +70,8 @@ class Order:
 
     def pays(self, i: int) -> bool:
         """Whether a kernel that nothing follows ends more bytes than it makes."""
-        if len(self.units[i]) > 1 or not isinstance(self.units[i][0], Kernel):
+        first = self.units[i][0]
+        if len(self.units[i]) > 1 or not isinstance(first, Kernel) or first.in_place:
             return False
         ended = [b for b in self.used[i] - self.made[i] if self.users[b] == {i} and self.ends(b)]
         sizes = [nbytes(b) for b in (*ended, *self.made[i])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -228,3 +229,10 @@ class RecordForm:
 @cache
 def record_call(o: Operator, inplace: bool) -> RecordForm:
     return RecordForm(o, inplace)
+
+
+@cache
+def change_of_memory(o: Operator) -> Callable[..., Any]:
+    """A record's form in place, which the version of the tensor does not count: whoever calls it does."""
+    change = record_call(o, True)._op
+    return lambda self, *rest: change(self.data, *rest)

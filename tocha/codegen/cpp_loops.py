@@ -263,8 +263,7 @@ class KernelWriter:
             return self.strips[b]
         m = self.member_of(b)
         at = self.places[m]
-        outer = len(m.loop.sizes) - m.loop.folded
-        index = [self.simplified(v, at) for v in m.loop.variables[:outer]]
+        index = [self.simplified(v, at) for v in m.loop.places]
         if b in self.scratch:
             return self.column_number(m, index)
         return s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)])
@@ -335,9 +334,8 @@ class KernelWriter:
                     found.append(self.simplified(r.address, at))
                 else:
                     found.append(self.simplified(r.value, at))
-            outer = len(m.loop.sizes) - m.loop.folded
+            index = [self.simplified(v, at) for v in m.loop.places]
             for b in m.loop.results:
-                index = [self.simplified(v, at) for v in m.loop.variables[:outer]]
                 found.append(s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)]))
                 if b in self.scratch:
                     found.append(self.column_number(m, index))

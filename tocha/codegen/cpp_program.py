@@ -336,7 +336,7 @@ class ProgramWriter:
         self.calls.append(c)
         temporaries: list[str] = []
         tensors = [self.tensor(g, temporaries) for g in c.tensors]
-        names = [self.held(r) if r is not None else None for r in c.results]
+        names = [self.held(r) if r is not None and c.changes is None else None for r in c.results]
         self.put(f"{{  // {c.name}")
         self.put(f"  void* const tensors[] = {{{', '.join(tensors) or 'nullptr'}}};")
         self.put(f"  const int64_t sizes[] = {{{self.listed(c.sizes or ())}}};")
@@ -348,6 +348,8 @@ class ProgramWriter:
         self.put("}")
         for t in temporaries:
             self.put(f"{t}.reset();")
+        if c.changes is not None:
+            self.where.update((r, self.where[c.changes]) for r in c.results if r is not None)
         self.bind(c)
         for b in c.results:
             if b is not None and b in self.relied_on:

@@ -215,8 +215,7 @@ class TritonKernel:
         return name
 
     def store(self, m: Member, b: Buffer, text: str) -> None:
-        outer = len(m.loop.sizes) - m.loop.folded
-        address = self.index(address_of(m.loop.variables[:outer], b.strides))
+        address = self.index(address_of(m.loop.places, b.strides))
         mask = "xmask" if m.loop.folded else self.mask(m)
         self.put(f"tl.store({self.pointer(b)} + ({address}), {text}, mask={mask})")
 

@@ -75,6 +75,11 @@ class Kernel:
     def loops(self) -> list[Loop]:
         return [m.loop for m in self.members]
 
+    @property
+    def in_place(self) -> bool:
+        """Whether it stores into memory whose old value others may have read: it keeps its place behind them."""
+        return any(loop.part is not None for loop in self.loops)
+
     def results(self) -> list[Buffer]:
         return [b for loop in self.loops for b in loop.results]
 

@@ -99,6 +99,14 @@ class FoldNodes:
     finish: tuple[Node, ...]
 
 
+@dataclass(frozen=True)
+class Part:
+    """Of a buffer's memory: what a loop stores into, from this index on, where the rest stays as it is."""
+
+    buffer: Buffer
+    start: tuple[Any, ...]
+
+
 @dataclass(eq=False)
 class Loop:
     """for each point of `sizes`: results = formulas(reads); with a fold, its last `folded` dims go into one element."""
@@ -115,6 +123,13 @@ class Loop:
     origins: tuple[str, ...] = ()  # the operators that it came from
     count: Any = None  # how many elements a fold is of, where not those of the loop
     number: Any = None  # an element's place among them, likewise
+    part: Part | None = None  # its result is that buffer with a part changed, and lies where it does
+
+    @property
+    def places(self) -> tuple[Any, ...]:
+        """The index in its results at which it stores."""
+        index = self.variables[: len(self.sizes) - self.folded]
+        return index if self.part is None else tuple(map(s.add, self.part.start, index))
 
     @property
     def outer(self) -> tuple[Any, ...]:
@@ -130,6 +145,8 @@ class Loop:
         head = ", ".join(f"{v} < {n}" for v, n in zip(self.variables, self.sizes, strict=True))
         reads = ", ".join(f"input{i} = {r!r}" for i, r in enumerate(self.reads))
         targets = ", ".join(map(repr, self.results))
+        if self.part is not None:
+            targets += f" on {self.part.buffer.name} from [{', '.join(map(str, self.part.start))}]"
         kind = f" folds {self.folded}" if self.fold else ""
         body = ", ".join(map(str, self.formulas))
         where = "".join(f", {i.atom.name} = {i.value}" for i in self.indirect)
@@ -173,6 +190,7 @@ class Call:
     # Symbols that are known from then on: read off its results, or expressions of those before them.
     binds: dict[s.Atom, Any] = field(default_factory=dict)
     is_view: bool = False  # its results may lie on the memory of its tensors
+    changes: Buffer | None = None  # its result is that buffer, some elements changed, and lies where it does
 
     def __repr__(self) -> str:
         return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(g.buffer.name for g in self.tensors)})"
@@ -306,6 +324,7 @@ def expressions(step: Step) -> Iterator[Any]:
         yield from step.sizes or ()
         return
     yield from step.sizes
+    yield from step.part.start if step.part is not None else ()
     for r in step.reads:
         yield from (r.address, r.guard) if isinstance(r, Load) else (r.value,)
     for b in step.results:

@@ -7,12 +7,12 @@ is small; what is large, what operators are called with, and what is handed out,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
-from tocha.ir.loops import Buffer, Element, Followed, Geometry, Loop, Product, Program, address_of
+from tocha.ir.loops import Buffer, Call, Element, Followed, Geometry, Loop, Product, Program, address_of
 
 ALIGNMENT = 64
 LARGE = 1 << 16  # bytes: what is so large is a tensor, whose memory serves others as soon as it is used up
@@ -38,12 +38,20 @@ def used(item: Item) -> list[Buffer]:
 
 
 def bases_of(items: Sequence[Item]) -> dict[Buffer, set[Buffer]]:
-    """What results of calls that make views lie on."""
+    """What results lie on: of calls that make views, and of loops that store into a part of something."""
     found: dict[Buffer, set[Buffer]] = {}
+
+    def note(results: Iterable[Buffer | None], under: Iterable[Buffer]) -> None:
+        given = {x for b in under for x in (b, *found.get(b, ()))}
+        found.update((r, given) for r in results if r is not None)
+
     for item in items:
-        if not isinstance(item, Kernel) and item.is_view:
-            given = {b for g in item.tensors for b in (g.buffer, *found.get(g.buffer, ()))}
-            found.update((r, given) for r in item.results if r is not None)
+        if isinstance(item, Kernel):
+            for loop in item.loops:
+                if loop.part is not None:
+                    note(loop.results, [loop.part.buffer])
+        elif item.is_view:
+            note(item.results, [g.buffer for g in item.tensors])
     return found
 
 
@@ -100,6 +108,21 @@ def reads_its_own_elements(loop: Loop, old: Buffer, known: Assumptions) -> bool:
     return all(known.simplify(load.address) == own for load in loop.loads() if load.buffer is old)
 
 
+def new_values(program: Program, written: Mapping[int, int]) -> dict[Buffer, Buffer]:
+    """Results that are new values of inputs, and lie as those do. `written`: which outputs are of which inputs."""
+    outputs = program.outputs
+    kept = {o.buffer for o in outputs if isinstance(o, Geometry)}
+    found: dict[Buffer, Buffer] = {}
+    for output, place in written.items():
+        o, target = outputs[output], program.inputs[place]
+        if not isinstance(o, Geometry) or not o.is_whole or target is None or target in kept:
+            continue
+        alone = sum(isinstance(x, Geometry) and x.buffer is o.buffer for x in outputs) == 1
+        if alone and same_layout(o.buffer, target) and o.buffer not in found and target not in found.values():
+            found[o.buffer] = target
+    return found
+
+
 class Planner:
     def __init__(self, program: Program, items: Sequence[Item], written: Mapping[int, int], keeps_arena: bool):
         self.program, self.items, self.keeps_arena = program, items, keeps_arena
@@ -109,21 +132,8 @@ class Planner:
         self.bases = bases_of(items)
         self.kept |= {b for shown, bases in self.bases.items() if shown in self.kept for b in bases}
         self.called = {b for i in items if not isinstance(i, Kernel | Product | Element) for b in used(i)}
-        self.targets = self.written_inputs(written)
+        self.targets = {b: target for b, target in new_values(program, written).items() if target not in self.kept}
         self.handed_over = {i.result for i in items if isinstance(i, Product) and self.becomes_result(i.result)}
-
-    def written_inputs(self, written: Mapping[int, int]) -> dict[Buffer, Buffer]:
-        """Results that are new values of inputs, where nothing else wants the result or the old value afterwards."""
-        outputs = self.program.outputs
-        found: dict[Buffer, Buffer] = {}
-        for output, place in written.items():
-            o, target = outputs[output], self.program.inputs[place]
-            if not isinstance(o, Geometry) or not o.is_whole or target is None or target in self.kept:
-                continue
-            alone = sum(isinstance(x, Geometry) and x.buffer is o.buffer for x in outputs) == 1
-            if alone and same_layout(o.buffer, target) and o.buffer not in found and target not in found.values():
-                found[o.buffer] = target
-        return found
 
     def make(self) -> MemoryPlan:
         groups: dict[Buffer, list[Buffer]] = {}  # buffers of the arena by the one whose memory they take
@@ -132,6 +142,8 @@ class Planner:
         for i, item in enumerate(self.items):
             if isinstance(item, Product) and self.in_arena(item.result):
                 groups[item.result], first[item.result], end[item.result] = [item.result], i, self.last[item.result]
+            if isinstance(item, Call) and item.changes is not None:
+                self.plan.written.update((r, self.input_of(item.changes)) for r in item.results if r is not None)
             if not isinstance(item, Kernel):
                 continue
             taken: set[Buffer] = set(item.after.operands()) if item.after is not None else set()
@@ -160,6 +172,10 @@ class Planner:
             r in self.kept and reads_where_it_writes(end, b, r, self.program.known) for r in end.results()
         )
 
+    def input_of(self, b: Buffer) -> Buffer:
+        """The input in whose memory a value lies."""
+        return self.plan.written.get(b, b)
+
     def in_arena(self, b: Buffer) -> bool:
         elsewhere = b in self.kept or b in self.called or b in self.handed_over
         size = nbytes(b)
@@ -168,15 +184,24 @@ class Planner:
     def memory_for(self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer]) -> Buffer | None:
         """A buffer that ends in this kernel and that b may be written over."""
         known = self.program.known
+        part = next((loop.part for loop in kernel.loops if b in loop.results), None)
+        if part is not None:
+            self.plan.written[b] = self.input_of(part.buffer)
+            return part.buffer
         target = self.targets.get(b)
-        taken = taken.union(*(self.bases.get(r, ()) for r in kernel.reads()))  # they are read through views
         if target is not None:
-            read_later = self.last.get(target, -1) > i or target in taken
-            if not read_later and reads_where_it_writes(kernel, target, b, known):
+            values = {target, *(v for v, place in self.plan.written.items() if place is target)}  # what lay there so far
+            seen = {r for r in kernel.reads() - values if target in self.bases.get(r, ())}
+            read_later = any(self.last.get(v, -1) > i for v in values) or bool(values & taken) or bool(seen)
+            read = values & kernel.reads() or {target}
+            if not read_later and all(reads_where_it_writes(kernel, v, b, known) for v in read):
                 self.plan.written[b] = target
+                self.plan.shared.setdefault(kernel, set()).update(read)
                 return target
+        taken = taken.union(*(self.bases.get(r, ()) for r in kernel.reads()))  # they are read through views
         for old in sorted(kernel.reads() - kernel.inner - taken, key=lambda x: x.name):
-            mine = old.producer is not None and old not in self.kept and self.last[old] == i
+            own = old.producer is not None and old not in self.plan.written
+            mine = own and old not in self.kept and self.last[old] == i
             if mine and self.in_arena(old) == self.in_arena(b) and reads_where_it_writes(kernel, old, b, known):
                 return old
         return None

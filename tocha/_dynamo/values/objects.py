@@ -32,7 +32,9 @@ def find_in_class(cls: type, name: str) -> tuple[Any, type | None]:
 
 def in_python(cls: type) -> bool:
     """Is the class written in Python?"""
-    return cls.__flags__ & (1 << 9 | 1 << 8) == 1 << 9  # Py_TPFLAGS_HEAPTYPE, which types of C may have too, but immutable ones
+    return (
+        cls.__flags__ & (1 << 9 | 1 << 8) == 1 << 9
+    )  # Py_TPFLAGS_HEAPTYPE, which types of C may have too, but immutable ones
 
 
 def is_data_descriptor(found: Any) -> bool:

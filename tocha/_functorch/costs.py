@@ -14,6 +14,7 @@ from tocha.fx.passes.functional.nodes import record_of
 from tocha.ir.sym_types import Symbolic
 
 ITEM = _ops.ops.aten._local_scalar_dense.default
+CHEAP, DEAR = 1, 16  # of a formula's element, in bytes that are moved meanwhile
 UNKNOWN_SIZE = 8192  # what a size that only elements decide is taken for
 
 
@@ -57,7 +58,7 @@ def is_random(node: Node) -> bool:
 
 
 def is_cheap(node: Node) -> bool:
-    """Whether computing it again costs about as much as reading it: loops that fuse with what reads them."""
+    """Whether it may be computed again: loops that fuse with what reads them."""
     if node.op != "call_function":
         return False
     if is_number(node):
@@ -68,6 +69,17 @@ def is_cheap(node: Node) -> bool:
     if o is None or is_random(node):
         return False
     return o.kind in ("pointwise", "reduction", "view") or o.algorithm in ("memory", "fill")
+
+
+def again(node: Node) -> float:
+    """What it costs to compute a value of loops once more, in bytes that are moved in that time: exponentials and their kin take longer than
+    reading what they gave."""
+    o = record_of(node)
+    if o is None or o.kind not in ("pointwise", "reduction"):
+        return 0.0
+    given = [node] if o.kind == "pointwise" else node.all_input_nodes[:1]
+    elements = sum(numel(v) for n in given for v in values(n) if isinstance(v, _C.Tensor))
+    return elements * (DEAR if o.expensive else CHEAP)
 
 
 def is_fused(node: Node) -> bool:

@@ -137,13 +137,14 @@ def _can_be_kept(n: Node) -> bool:
     return n.op != "get_attr" and not costs.is_several(n)
 
 
-def _may_compute_again(joint: Joint, n: Node) -> bool:
+def _computing_again(joint: Joint, n: Node) -> float:
+    """What it costs to compute a value in backward once more."""
     asked = joint.policies.get(n, "")
     if asked:
-        return asked == "recompute"
+        return 0 if asked == "recompute" else UNCUTTABLE
     if n.meta.get("recompute") is not None:  # read outside of its region
-        return False
-    return costs.is_cheap(n)
+        return UNCUTTABLE
+    return costs.again(n) if costs.is_cheap(n) else UNCUTTABLE
 
 
 def _distance_to_backward(joint: Joint) -> dict[Node, int]:
@@ -186,7 +187,8 @@ def _can_be_copied(n: Node) -> bool:
     return dense_order(sizes, strides) is not None
 
 
-def _kept_by_cut(joint: Joint, again: Callable[[Node], bool]) -> list[Node]:
+def _kept_by_cut(joint: Joint, again: Callable[[Node], float]) -> list[Node]:
+    """The values of the cheapest cut; `again`: what it costs to compute one in backward."""
     network = Network()
     source, sink = network.vertex(), network.vertex()
     distance = _distance_to_backward(joint)
@@ -197,8 +199,10 @@ def _kept_by_cut(joint: Joint, again: Callable[[Node], bool]) -> list[Node]:
         halves[n] = network.vertex(), network.vertex()
         enters, leaves = halves[n]
         network.connect(enters, leaves, _cost(joint, n, distance[n]))
-        if n.op == "placeholder" or (n.op != "get_attr" and n in joint.forward and not again(n)):
+        if n.op == "placeholder":
             network.connect(source, enters, UNCUTTABLE)
+        elif n.op != "get_attr" and n in joint.forward and (price := again(n)):
+            network.connect(source, enters, price)
         for i in n.all_input_nodes:
             network.connect(halves[i][1], enters, UNCUTTABLE)
         if joint.read_by_backward(n):
@@ -210,10 +214,10 @@ def _kept_by_cut(joint: Joint, again: Callable[[Node], bool]) -> list[Node]:
 def _kept_within(joint: Joint, budget: float) -> list[Node]:
     """What is kept when only a part of the memory of the cheapest cut may be used: between keeping what that keeps (1) and as little
     as can be (0), values with the least work per byte are computed again first."""
-    usual = _kept_by_cut(joint, lambda n: _may_compute_again(joint, n))
+    usual = _kept_by_cut(joint, lambda n: _computing_again(joint, n))
     if budget >= 1:
         return usual
-    least = _kept_by_cut(joint, lambda n: n.op == "call_function" and _can_be_had_again(joint, n))
+    least = _kept_by_cut(joint, lambda n: 0 if n.op == "call_function" and _can_be_had_again(joint, n) else UNCUTTABLE)
     if budget <= 0:
         return least
     low, high = _bytes(joint, least), _bytes(joint, usual)
@@ -221,8 +225,8 @@ def _kept_within(joint: Joint, budget: float) -> list[Node]:
     chains = {n: _between(n, set(usual)) for n in usual if n.op == "call_function" and n not in least}
     lifted: set[Node] = set()
 
-    def again(n: Node) -> bool:
-        return _may_compute_again(joint, n) or n in lifted
+    def again(n: Node) -> float:
+        return 0 if n in lifted else _computing_again(joint, n)
 
     kept = usual
     for n in sorted(chains, key=lambda n: sum(map(costs.work, chains[n])) / max(1, costs.bytes_of(n))):

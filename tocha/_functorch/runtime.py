@@ -407,6 +407,7 @@ def compile_traced(
         forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
     events.tell(events.GraphMade("forward", forward))
     events.tell(events.GraphMade("backward", backward))
+    backward.meta["given_away"] = True  # what is kept for it goes with the last use
     w.copied = sorted(overwritten_later(traced, forward))
     forward.meta["written_inputs"] = written_inputs(traced, w)
     return wrapped(w, fw_compiler(forward, traced.fakes), Backward(backward, bw_compiler))

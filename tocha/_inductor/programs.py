@@ -65,7 +65,7 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
         program = lower_graph(module, lambda piece: compile_graph(piece).run)
     events.tell(events.LoopsMade("pre_fusion", program))
     with events.stage("scheduling"):
-        items = schedule(program, module.meta.get("written_inputs"))
+        items = schedule(program, module.meta.get("written_inputs"), bool(module.meta.get("given_away")))
     events.tell(events.LoopsMade("post_fusion", items))
     with events.stage("tuning"):
         frozen = bool(module.meta.get("frozen"))

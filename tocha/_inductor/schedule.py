@@ -103,8 +103,8 @@ def member_of(loop: Loop) -> Member:
 
 
 class Scheduler:
-    def __init__(self, program: Program, written: Mapping[int, int]):
-        self.program, self.known, self.written = program, program.known, written
+    def __init__(self, program: Program, written: Mapping[int, int], given_away: bool):
+        self.program, self.known, self.written, self.given_away = program, program.known, written, given_away
         self.items: list[Item] = []
         self.made_by: dict[Buffer, Item] = {}
         self.place: dict[int, int] = {}
@@ -128,6 +128,8 @@ class Scheduler:
         if config.runs("side_by_side"):
             self.items = side_by_side(self.items, kept)
         if config.runs("sooner"):
+            kept |= {b for b, _ in self.program.constants}
+            kept |= set() if self.given_away else {b for b in self.program.inputs if b is not None}
             self.items = sooner(self.items, kept, self.bindings)
         kernels = [k for k in self.items if isinstance(k, Kernel)]
         for i, k in enumerate(kernels):
@@ -511,6 +513,7 @@ def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:
     return type(r)(known.simplify(s.substitute(r.value, at)))
 
 
-def schedule(program: Program, written: Mapping[int, int] | None = None) -> list[Item]:
-    """The items of a program, in order. `written`: which outputs are new values of which inputs, and may be written there."""
-    return Scheduler(program, written or {}).run()
+def schedule(program: Program, written: Mapping[int, int] | None = None, given_away: bool = False) -> list[Item]:
+    """The items of a program, in order. `written`: which outputs are new values of which inputs, and may be written there. `given_away`:
+    inputs are dropped after their last use."""
+    return Scheduler(program, written or {}, given_away).run()

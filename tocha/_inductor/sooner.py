@@ -1,4 +1,4 @@
-"""Kernels that end more memory than they make run as soon as they can: what they read need not wait for other work."""
+"""Kernels and products that end more memory than they make run as soon as they can: what they read need not wait for other work."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Bindings, Buffer, Call, Step
+from tocha.ir.loops import Bindings, Buffer, Call, Followed, Step
 from tocha.ir.memory import nbytes, used
 
 Unit = list[Item]  # what stays together: a product and the kernel that follows it row by row
 
 
 def sooner(items: Sequence[Item], kept: set[Buffer], bindings: Bindings) -> list[Item]:
-    """Items in an order that their values allow. `kept` outlives the program."""
+    """Items in an order that their values allow. `kept` outlives the program: results, and inputs that the caller keeps."""
     return Order(list(units(items)), kept, bindings).run()
 
 
@@ -69,18 +69,14 @@ class Order:
         return [item for i in self.done for item in self.units[i]]
 
     def pays(self, i: int) -> bool:
-        """Whether a kernel that nothing follows ends more bytes than it makes."""
-        first = self.units[i][0]
-        if len(self.units[i]) > 1 or not isinstance(first, Kernel) or first.in_place:
+        """Whether a kernel or a product ends more bytes than it makes."""
+        if not all(isinstance(x, Followed) or (isinstance(x, Kernel) and not x.in_place) for x in self.units[i]):
             return False
-        ended = [b for b in self.used[i] - self.made[i] if self.users[b] == {i} and self.ends(b)]
+        ended = [b for b in self.used[i] - self.made[i] if self.users[b] == {i} and b not in self.kept]
         sizes = [nbytes(b) for b in (*ended, *self.made[i])]
         if None in sizes:
             return False
         return sum(n or 0 for n in sizes[: len(ended)]) > sum(n or 0 for n in sizes[len(ended) :])
-
-    def ends(self, b: Buffer) -> bool:
-        return b.producer is not None and b not in self.kept
 
 
 def steps_of(item: Item) -> Sequence[Step]:

@@ -28,7 +28,9 @@ ARITHMETIC: dict[Any, Callable[..., Any]] = {
     scalar.add: s.add, scalar.mul: s.mul, scalar.sub: lambda a, b: s.add(a, s.scale(b, -1)), scalar.neg: lambda a: s.scale(a, -1),
     scalar.maximum: s.maximum, scalar.minimum: s.minimum, scalar.abs: lambda a: s.maximum(a, s.scale(a, -1)),
     scalar.lt: s.lt, scalar.le: s.le, scalar.gt: s.gt, scalar.ge: s.ge, scalar.eq: s.eq, scalar.ne: s.ne,
+    scalar.clamp_min: s.maximum, scalar.clamp_max: s.minimum, scalar.clamp: lambda a, low, high: s.minimum(s.maximum(a, low), high),
 }  # fmt: skip
+DIVISIONS: dict[Any, Callable[..., Any]] = {scalar.floordiv: s.floordiv, scalar.remainder: s.mod}
 
 
 def is_expensive(nodes: Iterable[Node]) -> bool:
@@ -155,6 +157,8 @@ class Composer:
                 found[n] = n.attr
             elif n.op in ARITHMETIC and None not in args:
                 found[n] = self.known.simplify(ARITHMETIC[n.op](*args))
+            elif n.op in DIVISIONS and args[0] is not None and isinstance(args[1], int) and args[1] > 0:
+                found[n] = self.known.simplify(DIVISIONS[n.op](*args))
             elif n.op is scalar.where and None not in args:
                 decided = args[0] if isinstance(args[0], bool) else self.known.holds(args[0])
                 found[n] = None if decided is None else args[1] if decided else args[2]
@@ -252,10 +256,30 @@ def composed(loop: Loop, dissolved: dict[Buffer, Loop], known: Assumptions) -> t
     return loop, list(stored)
 
 
+def is_table(loop: Loop) -> bool:
+    """Whether its results are whole numbers made of places alone."""
+    return loop.fold is None and all(isinstance(r, Position) and isinstance(r.value, s.Expr) for r in loop.reads) and all(
+        f.dtype is scalar.int64 for f in loop.formulas
+    )  # fmt: skip
+
+
+def without_tables(loop: Loop, tables: dict[Buffer, Loop], known: Assumptions) -> Loop:
+    """A loop that reads its indices from tables, as one that computes them, if they are expressions of its variables then."""
+    mine = {b: tables[b] for b in dict.fromkeys(load.buffer for load in loop.loads()) if b in tables}
+    if not loop.indirect or not mine:
+        return loop
+    composer = Composer(loop, mine, known)
+    made = composer.composed()
+    if composer.too_long or len(made.indirect) > len(loop.indirect) - len(mine) or is_expensive(made.formulas):
+        return loop
+    return made
+
+
 def inline(program: Program) -> list[Step]:
     """The program's steps with values dissolved into their readers; what nobody reads is gone."""
     fixed = needed_in_memory(program)
     dissolved: dict[Buffer, Loop] = {}
+    tables: dict[Buffer, Loop] = {}
     readers = readers_of(program.steps)
     depths = call_depths(program)
     out: list[Step] = []
@@ -265,6 +289,7 @@ def inline(program: Program) -> list[Step]:
             continue
         made, stored = composed(step, dissolved, program.known)
         out += stored
+        made = without_tables(made, tables, program.known)
         for b in made.results:
             b.producer = made
         gone = made.fold is None and all(
@@ -275,6 +300,8 @@ def inline(program: Program) -> list[Step]:
                 dissolved[b] = made
         elif made.fold is None or any(b in fixed or readers[b] for b in made.results):
             out.append(made)
+            if is_table(made):
+                tables.update(dict.fromkeys(made.results, made))
     return without_unread(out, fixed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tocha.ir import dtypes as dt
@@ -142,7 +142,17 @@ ARITHMETIC: dict[Any, Any] = {
     scalar.sub: lambda a, b: s.add(a, s.scale(b, -1)),
     scalar.neg: lambda a: s.scale(a, -1),
 }
-MOST_CUTS = 4
+MOST_CUTS = 8
+
+
+def functions_in(e: Any) -> Iterator[s.Atom]:
+    """Quotients, extremes and the like in an expression, those in their operands too."""
+    for monomial, _ in s.terms_of(e) if isinstance(e, s.Expr) else ():
+        for atom, _ in monomial:
+            if atom.kind != "symbol":
+                yield atom
+                for a in atom.args:
+                    yield from functions_in(a)
 
 
 class Cuts:
@@ -164,12 +174,59 @@ class Cuts:
         for r in self.compared.values():
             self.scan(r, found)
         low, high = p.writer.known.bounds(variable) if self.atom is not None else (0, 0)
-        places = sorted(c for c in found if low < c <= high)
+        places = self.with_turns(sorted(c for c in found if low < c <= high), low, high)
         if len(places) > MOST_CUTS:
             places = []
         self.edges, self.sides = self.moving_edges(relations) if moving and not places else ([], {})
         cuts = self.edges or places
         self.ranges: list[tuple[Any, Any]] = list(zip([None, *cuts], [*cuts, None], strict=True))
+
+    def with_turns(self, places: list[int], low: Any, high: Any) -> list[int]:
+        """Places, and those where quotients and extremes in addresses turn: between them such an address is a line."""
+        addresses = [r.address for r in self.reads if isinstance(r, Load) and s.has_functions(r.address)]
+        if self.atom is None or not isinstance(high, int) or not addresses:
+            return places
+        given = places
+        while len(places) <= MOST_CUTS:
+            found: set[int] = set()
+            for first, past in zip([None, *places], [*places, None], strict=True):
+                for a in addresses:
+                    found |= self.turns(self.narrowed(a, first, past), low if first is None else first, high if past is None else past - 1)  # fmt: skip
+            if found <= set(places):
+                return places
+            places = sorted({*places, *found})
+        return given
+
+    def turns(self, e: Any, low: int, high: int) -> set[int]:
+        found: set[int] = set()
+        for atom in functions_in(e):
+            if atom.kind == "floordiv" and isinstance(atom.args[1], int) and atom.args[1] > 0:
+                found |= self.steps(atom.args[0], atom.args[1], low, high)
+            elif atom.kind in ("min", "max") and len(atom.args) == 2:
+                found |= self.steps(s.add(atom.args[0], s.scale(atom.args[1], -1)), None, low, high)
+        return found
+
+    def steps(self, e: Any, divisor: int | None, low: int, high: int) -> set[int]:
+        """Where a line's quotient changes, or its sign."""
+        if s.free_symbols(e) != {self.atom} or s.has_functions(e):
+            return set()
+        ends = [self.at(e, low), self.at(e, high)]
+        by = divisor or max(1, *map(abs, ends)) * 2
+        if abs(ends[1] // by - ends[0] // by) > MOST_CUTS:
+            return set()
+        found, place = set(), low
+        while (value := self.at(e, place) // by) != ends[1] // by:
+            first, last = place, high
+            while last - first > 1:  # the first place with another value
+                middle = (first + last) // 2
+                first, last = (middle, last) if self.at(e, middle) // by == value else (first, middle)
+            place = last
+            found.add(place)
+        return found
+
+    def at(self, e: Any, place: int) -> int:
+        assert self.atom is not None
+        return s.evaluate(e, {self.atom: place})
 
     def relation(self, n: Node) -> Any:
         """A comparison of positions, as a relation in which the variable is."""

@@ -331,7 +331,10 @@ class Assumptions:
         if atom.kind in ("min", "max"):
             each = [self.bounds(a) for a in atom.args]
             pick = min if atom.kind == "min" else max
-            return pick(r[0] for r in each), pick(r[1] for r in each)
+            low, high = pick(r[0] for r in each), pick(r[1] for r in each)
+            if len(each) == 2 and s.add(*atom.args) == 0:  # a magnitude, or less one
+                low, high = (max(low, 0), high) if atom.kind == "max" else (low, min(high, 0))
+            return low, high
         if atom.kind == "choose":
             x, y = self.bounds(atom.args[1]), self.bounds(atom.args[2])
             return min(x[0], y[0]), max(x[1], y[1])

@@ -14,6 +14,7 @@ from typing import Any
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
+from tocha.ir.kernels import folds_lanes
 from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_within
 from tocha.ir.node import INPUT, Cost, Node, topological
 from tocha.ir.rewrite import simplify
@@ -223,6 +224,9 @@ def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop], depths: dict[Step
     once = heavy or loop.indirect or converts_long(loop.formulas)
     if once and any(repeats(reader, buffer) for reader in readers):
         return False
+    guarded = any(load.guard is not True for load in loop.loads())
+    if guarded and (len(readers) > 1 or any(map(folds_lanes, readers))):
+        return False  # loops over points are cut where guards turn, passes over rows and lanes are not
     if len(readers) == 1:
         return True
     if heavy or nodes > SHARED_NODES or reads > SHARED_READS:

@@ -30,8 +30,11 @@ from tocha.ir.kernels import (
     Item,
     Kernel,
     Member,
+    coefficient,
     fold_count,
     fold_number,
+    folds_lanes,
+    largest_loads,
     refine,
 )
 from tocha.ir.layout import contiguous_strides
@@ -54,35 +57,6 @@ from tocha.ir.symbolic import product
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
 MUCH_TO_FOLD = 1 << 14
 MOST_STREAMS = 16  # buffers that a loop goes through at once
-
-
-def coefficient(address: Any, variable: Any) -> int | None:
-    """How far apart neighbours along a variable lie; None if that varies."""
-    atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
-    if atom is None or atom not in s.free_symbols(address):
-        return 0
-    step = s.add(s.substitute(address, {atom: s.add(variable, 1)}), s.scale(address, -1))
-    return step if isinstance(step, int) else None
-
-
-def largest_loads(loop: Loop) -> list[Load]:
-    loads = list(loop.loads())
-    sizes = [b if isinstance(b := load.buffer.numel(), int) else 1 << 40 for load in loads]
-    top = max(sizes, default=0)
-    return [load for load, n in zip(loads, sizes, strict=True) if n == top]
-
-
-def folds_lanes(loop: Loop) -> bool:
-    """Whether neighbours in memory belong to different results."""
-    outer = len(loop.sizes) - loop.folded
-    if outer == 0 or not loop.folded:
-        return False
-    loads = [load for load in largest_loads(loop)]
-    last = outer - 1
-    along = [coefficient(load.address, loop.variables[last]) for load in loads]
-    across = [coefficient(load.address, v) for load in loads for v in loop.variables[outer:]]
-    n = loop.sizes[last]
-    return bool(loads) and all(a == 1 for a in along) and 1 not in across and not (isinstance(n, int) and n < 4)
 
 
 def member_of(loop: Loop) -> Member:

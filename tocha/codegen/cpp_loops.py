@@ -14,7 +14,7 @@ from typing import Any
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, write_out
 from tocha.codegen.cpp_packs import write_packs
-from tocha.codegen.cpp_pass import Cuts, Pass
+from tocha.codegen.cpp_pass import Cuts, Pass, write_row
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
@@ -202,7 +202,7 @@ class KernelWriter:
             return
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         self.decode("r", sizes[:-1], variables[:-1])
-        self.emit_points(p, outputs, variables[-1], "0", self.index(sizes[-1]))
+        write_row(self, variables[:-1], p, outputs, variables[-1], "0", self.index(sizes[-1]))
         self.text.close()
 
     def pass_values(self, p: Pass, members: Sequence[Member]) -> list[tuple[Buffer, Node]]:
@@ -459,6 +459,7 @@ class KernelWriter:
             columns[count] = self.coalesced(own, made, mine)
         sizes, variables = self.coalesced(sizes, variables, members, columns=False)
         self.row = variables[-1] if variables else None
+        self.row_variables = variables
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
         held = lodged(self, [s.atom_of(v) for _, made in columns.values() for v in made])
@@ -539,10 +540,8 @@ class KernelWriter:
             for v, n in zip(variables[:-1], sizes[:-1], strict=True):
                 name = self.names[s.atom_of(v)]  # type: ignore[index]
                 t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
-            if last is None:
-                self.emit_points(p, outputs, None, "0", "1")
-            else:
-                self.emit_points(p, outputs, last, "0", self.index(sizes[-1]))
+            outer = [*self.row_variables, *variables[:-1]]
+            write_row(self, outer, p, outputs, last, "0", self.index(sizes[-1]) if sizes else "1")
             for _ in variables[:-1]:
                 t.close()
             return

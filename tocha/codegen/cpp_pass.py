@@ -158,10 +158,10 @@ def functions_in(e: Any) -> Iterator[s.Atom]:
 class Cuts:
     """Where along a variable the conditions of a pass change, and the pass between two such places.
 
-    With `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band.
+    With `turning`, also where addresses turn; with `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band.
     """
 
-    def __init__(self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False):
+    def __init__(self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True):
         self.p, self.nodes = p, nodes
         self.atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
         self.reads = list(p.reads)
@@ -174,7 +174,9 @@ class Cuts:
         for r in self.compared.values():
             self.scan(r, found)
         low, high = p.writer.known.bounds(variable) if self.atom is not None else (0, 0)
-        places = self.with_turns(sorted(c for c in found if low < c <= high), low, high)
+        places = sorted(c for c in found if low < c <= high)
+        if turning:
+            places = self.with_turns(places, low, high)
         if len(places) > MOST_CUTS:
             places = []
         self.edges, self.sides = self.moving_edges(relations) if moving and not places else ([], {})
@@ -353,3 +355,26 @@ class Cuts:
             return s.evaluate(r, {self.atom: low if low is not None else high - 1})  # type: ignore[operator]
         answer = self.p.writer.known.holds(s.substitute(r, {self.atom: self.inside(low, high)}))
         return r if answer is None else answer
+
+
+def write_row(
+    w: Any, outer: Sequence[Any], p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str
+) -> None:
+    """A loop over the points of a row; conditions on the variables outside of it are asked once, before it."""
+    for i, v in enumerate(outer):
+        cuts = Cuts(p, [n for _, n in outputs], v, turning=False)
+        if len(cuts.ranges) == 1:
+            continue
+        for low, high in cuts.ranges:
+            asked = "" if high is None else f"if ({w.names[cuts.atom]} < {w.index(high)}) "
+            if low is not None:
+                w.text.close(f"}} else {asked}{{")
+                w.text.depth += 1
+            else:
+                w.text.open(f"{asked}{{")
+            part, nodes = cuts.within(low, high)
+            made = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
+            write_row(w, outer[i + 1 :], part, made, variable, begin, end)
+        w.text.close()
+        return
+    w.emit_points(p, outputs, variable, begin, end)

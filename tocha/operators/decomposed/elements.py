@@ -22,6 +22,8 @@ from tocha.operators.scatter import gather
 from tocha.operators.splits import select_scatter, slice_scatter
 from tocha.operators.view_copies import _dense_copy, detach_copy
 
+MOST_PIECES = 9  # of which one loop is made: it is cut at their ends
+
 
 @elements(clone, _dense_copy, detach_copy, _in_format_of)
 def same_element(reader, at, self, *layout):
@@ -107,6 +109,8 @@ def arange_element(reader, at, start, end, step, dtype, device):
 @elements(cat)
 def joined_element(reader, at, tensors, dim):
     pieces = [t for t in tensors if not is_skipped(t)]
+    if len(pieces) > MOST_PIECES:
+        raise reader.refusal("cat: of many tensors")
     d = dim % pieces[0].ndim
     t = reader.result.dtype
     begin, found, ends = 0, [], []

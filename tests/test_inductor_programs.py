@@ -9,6 +9,8 @@ import pytest
 
 import tocha
 from tocha._dynamo.testing import CompileCounterWithBackend
+from tocha._inductor import codecache
+from tocha.codegen import cpp_program
 from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
@@ -493,3 +495,27 @@ def test_heads_of_changing_width(dynamic):
     compiled = tocha.compile(turned, dynamic=dynamic, fullgraph=True)
     for length, heads in ((4, 2), (5, 4), (7, 2), (6, 2)):
         assert_close(compiled(numbers(3, length, 8), heads), turned(numbers(3, length, 8), heads))
+
+
+def test_long_sources_are_compiled_in_parts(monkeypatch, kernel_cache):
+    started: list[str] = []
+    start = codecache.start_compiler
+    monkeypatch.setattr(codecache, "LONG", 100)
+    monkeypatch.setattr(codecache, "processors", lambda: 3)
+    monkeypatch.setattr(codecache, "start_compiler", lambda given: (started.extend(given), start(given))[1])
+
+    def function(x, y):
+        a = (x @ y).relu().softmax(-1)
+        return (a @ x).tanh().sum(0), (y * 2).cumsum(0) + 1, tocha.stack([x, y]).amax(0)
+
+    hold(function, lambda: [numbers(6, 6, grad=True), numbers(6, 6, grad=True)], "inductor")
+    assert sum(a == "-c" for a in started) >= 4  # of forward and backward
+
+
+def test_a_part_that_does_not_compile_is_told(monkeypatch):
+    source = f"{cpp_program.HEADER}void kernel_0(void* context, int64_t begin, int64_t end) {{}}\n{cpp_program.BETWEEN}this is none\n{cpp_program.ENTRY}return 0; }}\n"
+    monkeypatch.setattr(codecache, "LONG", 1)
+    monkeypatch.setattr(codecache, "processors", lambda: 2)
+    assert len(cpp_program.units(source, 2)) == 2
+    with pytest.raises(codecache.CompilerError, match="does not name a type"):
+        codecache.compile_source(source, codecache.key_parts(source))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tocha import _C
 from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
+from tocha.codegen.cpp_program import units
 
 # GCC on aarch64 also schedules before it gives out registers: that takes time with the square of a block's length (two
 # thirds of all for a formula of 64 exponentials), and of thirty functions none gained by it.
@@ -26,6 +28,8 @@ FLAGS = (
 )  # fmt: skip
 
 
+LONG = 1 << 14  # characters of a source, for each of which a processor more is worth starting
+MOST_UNITS = 8
 PRELUDE = "cpu/engine/program_prelude.h"
 LIBRARIES = Folder("programs", ".so")
 COMPILERS = Folder("compilers", ".txt")
@@ -131,10 +135,9 @@ def library_of(source: str) -> Path:
 def compile_source(source: str, parts: Parts) -> Path:
     """Compiles, and keeps the library and its source; where the disk takes nothing, for this process alone."""
     with tempfile.TemporaryDirectory(dir=work_folder()) as work:
-        text, made = Path(work) / "program.cpp", Path(work) / "program.so"
-        text.write_text(source)
+        made = Path(work) / "program.so"
         with events.stage("c++"):
-            run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
+            build(source, Path(work), made)
         library = made.read_bytes()
     path = LIBRARIES.write(parts, library)
     if path is None:
@@ -145,6 +148,25 @@ def compile_source(source: str, parts: Parts) -> Path:
     return path
 
 
+def build(source: str, work: Path, made: Path) -> None:
+    """Long sources are compiled in parts, side by side, and linked."""
+    texts = units(source, min(MOST_UNITS, len(source) // LONG, processors()))
+    files = [work / (f"part_{i}.cpp" if i < len(texts) - 1 else "program.cpp") for i in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    if len(files) == 1:
+        return run_compiler([*precompiled_flags(), "-shared", str(files[0]), "-o", str(made)])
+    objects = [str(f.with_suffix(".o")) for f in files]
+    flags = precompiled_flags()
+    finish([start_compiler([*flags, "-c", str(f), "-o", o]) for f, o in zip(files, objects, strict=True)])
+    run_compiler(["-shared", *objects, "-o", str(made)])
+
+
+def processors() -> int:
+    """How many this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def work_folder() -> str | None:
     """Where the compiler works: memory, if there is any to be had as files."""
     shared = Path("/dev/shm")
@@ -152,10 +174,19 @@ def work_folder() -> str | None:
 
 
 def run_compiler(arguments: list[str]) -> None:
+    finish([start_compiler(arguments)])
+
+
+def start_compiler(arguments: list[str]) -> subprocess.Popen[str]:
     command = [*compiler(), *all_flags(), *arguments, f"-I{include_directory()}"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise CompilerError(f"[compile] {command[0]} refused the generated code:\n{result.stderr[:4000]}")
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def finish(started: Sequence[subprocess.Popen[str]]) -> None:
+    said = [process.communicate()[1] for process in started]  # all of them, before one is complained of
+    for process, text in zip(started, said, strict=True):
+        if process.returncode:
+            raise CompilerError(f"[compile] {compiler()[0]} refused the generated code:\n{text[:4000]}")
 
 
 @cache

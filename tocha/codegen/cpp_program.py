@@ -22,6 +22,8 @@ HEADER = """#include "cpu/engine/program_prelude.h"
 namespace tocha {
 namespace {
 """
+BETWEEN = "// ----\n"  # kernels
+NAMES = "using namespace tocha;"
 ENTRY = """
 void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int64_t grain, int64_t work,
          void (*kernel)(void*, int64_t, int64_t), KernelFrame* frame) {
@@ -146,7 +148,7 @@ class ProgramWriter:
                 self.forget(b)
         self.outputs()
         self.put("return 0;")
-        return HEADER + "\n".join(texts) + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
+        return HEADER + f"\n{BETWEEN}".join(texts) + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
 
     # -- tensors
 
@@ -391,8 +393,25 @@ class ProgramWriter:
             self.put(f"outputs[{i}] = {self.where[o.buffer]};")
 
 
+def units(source: str, count: int) -> list[str]:
+    """A program's source as up to so many that are compiled apart and linked: the last has the entry, the others kernels."""
+    head, _, rest = source.partition(HEADER)
+    body, entry, tail = rest.partition(ENTRY)
+    kernels = body.split(BETWEEN)
+    if head or not entry or len(kernels) < 2 or count < 2:
+        return [source]
+    groups: list[list[str]] = [[] for _ in range(min(count, len(kernels)))]
+    for k in sorted(kernels, key=len, reverse=True):
+        min(groups, key=lambda g: sum(map(len, g))).append(k)
+    *others, last = ("".join(g) for g in groups)
+    named = HEADER.replace("namespace {", "namespace kernels {")
+    declared = "".join(f"{f};\n" for f in re.findall(r"^void \w+\(void\* context, int64_t begin, int64_t end\)", body, re.M))  # fmt: skip
+    entry = entry.replace(NAMES, f"{NAMES}\nusing namespace tocha::kernels;", 1)
+    return [*(f"{named}{text}}}\n}}\n" for text in others), f"{named}{declared}{last}{entry}{tail}"]
+
+
 def read_by(source: Source, of: str) -> str:
     return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
 
 
-__all__ = ["ProgramWriter"]
+__all__ = ["ProgramWriter", "units"]

@@ -377,7 +377,8 @@ def cut(loop: Loop, known: Assumptions) -> list[Step] | None:
         return None
     # Whole leading dims become rows; if the first is too long, it is cut at a divisor.
     first, rest = sizes[outer], sizes[outer + 1 :]
-    chunks = divisor_near(first, max(2, FEW_TASKS * 2 // tasks)) if first > 256 or not rest else first
+    wanted = max(2, FEW_TASKS * (2 if lanes else 4) // tasks)  # lanes start slowly: rows are asked for before their turn
+    chunks = divisor_near(first, wanted) if first > 256 or not rest else first
     if chunks <= 1 or folded // chunks < 8:
         return None
     return two_folds(loop, chunks, known)
@@ -488,7 +489,7 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions, inner: Any = None) ->
     )
     tail = replace(
         loop, sizes=(*loop.sizes[:outer], chunks), variables=(*loop.variables[:outer], c), reads=loads, folded=1,
-        formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge), indirect=(),
+        formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge, search=None), indirect=(),
     )  # fmt: skip
     tail.count = head.count = fold_count(loop)
     head.number = fold_number(loop, at, known)

@@ -17,6 +17,7 @@ from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
+from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
 from tocha.codegen.cpp_vectors import VectorLanes, write_vector_fold
 from tocha.ir import dtypes as dt
@@ -31,6 +32,7 @@ from tocha.ir.sym_types import FloatExpr
 
 SHORT_BODY = 6  # statements
 UNROLLED_BODY = 10
+LONG_STEP = 16
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -558,7 +560,10 @@ class KernelWriter:
         variables: list[Any],
     ) -> None:
         t = self.text
-        if write_vector_fold(self, p, outputs, folds, sizes, variables):
+        alone = not outputs and bool(variables) and self.hoistable(variables[-1]) is not None
+        if (alone and write_search(self, p, folds, sizes, variables)) or write_vector_fold(
+            self, p, outputs, folds, sizes, variables
+        ):
             self.name_results(folds)
             return
         tag = f"s{self.passes}"
@@ -628,13 +633,6 @@ class KernelWriter:
                 change[scalar.index()] = p.input(Position(s.substitute(number, at or {})), dt.int64)
             nodes += scalar.substitute(fold.combine, change)
         return nodes
-
-    @staticmethod
-    def lane_states(folds: Sequence[Member], names: list[str], types: list[str] | None) -> list[str]:
-        """Elements of arrays of states as values: a truth is any number but 0."""
-        dtypes = [d for m in folds for d in m.loop.fold.states]  # type: ignore[union-attr]
-        wide = types is not None
-        return [f"({n} != 0)" if wide and d is dt.bool_ else n for n, d in zip(names, dtypes, strict=True)]
 
     def start_states(self, folds: Sequence[Member], tag: str, width: str, types: list[str] | None = None) -> None:
         k = 0
@@ -739,10 +737,11 @@ class KernelWriter:
             self.decode("q", outer[:-1], rows[:-1])
         t.put(f"const int64_t width = index_min({LANE_BLOCK}, {self.index.grouped(width)} - block);")
         p = Pass(self)
-        names, combined = self.combined(p, folds, lambda k: f"s_{k}[l]")
+        states, combined = self.combined(p, folds, lambda k: f"s_{k}[l]")
         vectors = VectorLanes.of(self, p, folds, combined, lane)
-        types = [vectors.memory_type(k) for k in range(len(names))] if vectors is not None else None
-        states = self.lane_states(folds, names, types)
+        types = [vectors.memory_type(k) for k in range(len(states))] if vectors is not None else None
+        if vectors is not None:
+            states = vectors.as_values(states)
         code = self.emitted(p, combined, dict(enumerate(states)))
         for line in code.prologue:
             t.put(line)
@@ -761,7 +760,7 @@ class KernelWriter:
         end = self.index(folded[-1]) if folded else "1"
         t.put("int64_t c = 0;")
         # Several rows at once where that is little code: the states are then read and written less often.
-        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
+        for times in (4, 1) if len(code.body) <= LONG_STEP else (1,):
             t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
             t.put("#pragma GCC ivdep")
             calls = " ".join(f"step(c + {k}, l);" for k in range(times))

@@ -133,7 +133,7 @@ def on_lanes(n: Node, t: dt.DType, varying: set[Node]) -> bool:
         return t.is_floating
     if t.is_floating:
         return n.op in BITS or (n.op.vector and n.op.cost is Cost.CHEAP and n.op is not scalar.sqrt)
-    return n.op in INTEGER
+    return n.op in INTEGER or (n.op is scalar.mul and t is dt.int32)
 
 
 def packed(outputs: Sequence[Node]) -> dt.DType | None:
@@ -480,10 +480,9 @@ class VectorFold:
 class VectorLanes:
     """Folds across rows: the states of some neighbouring results stay in registers while the rows go by."""
 
-    def __init__(self, w: Any, p: Any, folds: Sequence[Member], t: dt.DType, code: Emitted, lane: Any):
-        self.w, self.p, self.folds, self.code, self.lane = w, p, folds, code, lane
+    def __init__(self, w: Any, p: Any, folds: Sequence[Member], t: dt.DType, by: Registers, code: Emitted, lane: Any):
+        self.w, self.p, self.t, self.by, self.code, self.lane = w, p, t, by, code, lane
         self.dtypes = states_of(folds)
-        self.t, self.by = t, TYPES[t]
         self.types = [self.by.type if d is t else self.by.mask for d in self.dtypes]
 
     @staticmethod
@@ -491,19 +490,26 @@ class VectorLanes:
         """How these folds go by vectors along the lanes; None if they do not."""
         if w.hoistable(lane) is None:
             return None
-        t = vector_type(w, p, combined, [], folds, lane)
-        dtypes = states_of(folds)
-        if t is None or (t.bits < 64 and dt.int64 in dtypes):
+        t, dtypes = vector_type(w, p, combined, [], folds, lane), states_of(folds)
+        by = TYPES[t] if t is not None and (t.bits == 64 or dt.int64 not in dtypes) else None
+        if by is None:
+            t = vector_type(w, p, combined, [], folds, lane, packed)
+            by = PACKS
+        if t is None:
             return None
-        form = replace(TYPES[t].form, of_states={})  # the eager kernels fold columns in order
+        form = replace(by.form, of_states={})  # the eager kernels fold columns in order
         code = w.emitted(p, combined, {k: f"a{k}" for k in range(len(dtypes))}, lane, vector=form)
-        return VectorLanes(w, p, folds, t, code, lane)
+        return VectorLanes(w, p, folds, t, by, code, lane)
 
     def memory_type(self, k: int) -> str:
         """What an array of states is of: truths are as wide as what they were found from."""
         if self.dtypes[k] is dt.bool_ and self.t is not dt.bool_:
             return {"vec::I8": "int8_t", "vec::I32": "int32_t", "vec::I64": "int64_t"}[self.types[k]]
         return memory_type(self.dtypes[k])
+
+    def as_values(self, elements: Sequence[str]) -> list[str]:
+        """Elements of arrays of states: a truth is any number but 0."""
+        return [f"({e} != 0)" if d is dt.bool_ else e for e, d in zip(elements, self.dtypes, strict=True)]
 
     def write(self, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
         """Folds all the lanes that are in whole vectors; `done` is how many."""
@@ -514,7 +520,7 @@ class VectorLanes:
         text.open("auto groups_of = [&]<int kVectors>() __attribute__((always_inline)) {")
         text.put(f"constexpr int64_t W = {self.by.width};")
         text.open("for (; done + kVectors * W <= width; done += kVectors * W) {")
-        load = "vec::truths({0})" if self.t is dt.bool_ else "vec::load({0})"
+        load = "vec::load({0})" if self.t is not dt.bool_ and self.by is not PACKS else self.by.form.load
         for k in states:
             text.put(f"{self.types[k]} g{k}[kVectors];")
             text.put("#pragma GCC unroll 16")
@@ -532,7 +538,9 @@ class VectorLanes:
             text.put(f"a{k} = new_{k};")
         text.close("};")
         text.put("#pragma GCC unroll 16")
-        text.put(f"for (int u = 0; u < kVectors; ++u) step_vector(done + u * W, {', '.join(f'g{k}[u]' for k in states)});")
+        text.put(
+            f"for (int u = 0; u < kVectors; ++u) step_vector(done + u * W, {', '.join(f'g{k}[u]' for k in states)});"
+        )
         for _ in names:
             text.close()
         for k in states:
@@ -540,7 +548,8 @@ class VectorLanes:
             text.put(f"for (int u = 0; u < kVectors; ++u) {self.by.store.format(f's_{k} + done + u * W', f'g{k}[u]')}")
         text.close()
         text.close("};")
-        for part in (len(self.types), 4) if len(self.types) <= 2 and len(self.code.body) <= SHORT_STEP else (4,):
+        few = len(self.types) <= 2 and len(self.code.body) <= SHORT_STEP
+        for part in () if self.by is PACKS else (len(self.types), 4) if few else (4,):
             text.put(f"groups_of.template operator()<vec::kGroup / {part}>();")
         text.put("groups_of.template operator()<1>();")
 

@@ -1,11 +1,16 @@
-// Whole vectors of integers and of truths for the folds of compiled graphs, beside those of floats in program_vectors.h.
-// A truth is a mask as wide as what was compared; a position is as wide as the value that was found there.
+// Whole vectors of integers and of truths for the folds of compiled graphs, beside those of floats in
+// program_vectors.h. A truth is a mask as wide as what was compared; a position is as wide as the value that was found
+// there.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <utility>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "cpu/engine/program_vectors.h"
 
@@ -17,18 +22,18 @@ typedef uint8_t U8 __attribute__((vector_size(kBytes)));
 typedef uint32_t U32 __attribute__((vector_size(kBytes)));
 typedef uint64_t U64 __attribute__((vector_size(kBytes)));
 
-#define TOCHA_INTEGER_LANES(V, T)                                                                    \
-  TOCHA_MATH V all(T x) { return x - V{}; }                                                          \
-  TOCHA_MATH V load(const T* p) {                                                                    \
-    V x;                                                                                             \
-    std::memcpy(&x, p, sizeof x);                                                                    \
-    return x;                                                                                        \
-  }                                                                                                  \
-  TOCHA_MATH void store(T* p, V x) { std::memcpy(p, &x, sizeof x); }                                 \
-  TOCHA_MATH T first(V x) { return x[0]; }                                                           \
-  template <int kDistance>                                                                           \
-  TOCHA_MATH V swapped(V x) {                                                                        \
-    return swapped_lanes<kDistance>(x, std::make_integer_sequence<int, kBytes / int(sizeof(T))>());  \
+#define TOCHA_INTEGER_LANES(V, T)                                                                   \
+  TOCHA_MATH V all(T x) { return x - V{}; }                                                         \
+  TOCHA_MATH V load(const T* p) {                                                                   \
+    V x;                                                                                            \
+    std::memcpy(&x, p, sizeof x);                                                                   \
+    return x;                                                                                       \
+  }                                                                                                 \
+  TOCHA_MATH void store(T* p, V x) { std::memcpy(p, &x, sizeof x); }                                \
+  TOCHA_MATH T first(V x) { return x[0]; }                                                          \
+  template <int kDistance>                                                                          \
+  TOCHA_MATH V swapped(V x) {                                                                       \
+    return swapped_lanes<kDistance>(x, std::make_integer_sequence<int, kBytes / int(sizeof(T))>()); \
   }
 TOCHA_INTEGER_LANES(I8, int8_t)
 TOCHA_INTEGER_LANES(U8, uint8_t)
@@ -83,6 +88,20 @@ TOCHA_MATH V choose(M m, V a, V b) {
 #endif
 }
 
+template <class M>
+TOCHA_MATH bool any(M m) {
+#if TOCHA_VECTOR_F32
+  return _mm512_test_epi64_mask((__m512i)m, (__m512i)m) != 0;
+#elif defined(__AVX__)
+  return !_mm256_testz_si256((__m256i)m, (__m256i)m);
+#elif defined(__aarch64__)
+  return vmaxvq_u32((uint32x4_t)m) != 0;
+#else
+  const U64 bits = (U64)m;
+  return (bits[0] | bits[1]) != 0;
+#endif
+}
+
 // Positions of neighbours, by the first. In lanes of 32 bits they are below 2^31 - 1, which stands for nowhere as the
 // greatest int64 does elsewhere.
 template <class V, int... I>
@@ -106,16 +125,17 @@ TOCHA_MATH int64_t wide_position(int32_t at) {
 namespace math {
 
 // Integers wrap.
-#define TOCHA_INTEGER_MATH(V, U)                                          \
-  TOCHA_MATH V wrap_add(V a, V b) { return (V)((U)a + (U)b); }            \
-  TOCHA_MATH V wrap_sub(V a, V b) { return (V)((U)a - (U)b); }            \
-  TOCHA_MATH V wrap_neg(V a) { return (V)(U{} - (U)a); }                  \
-  TOCHA_MATH V maximum(V a, V b) { return a < b ? b : a; }                \
+#define TOCHA_INTEGER_MATH(V, U)                               \
+  TOCHA_MATH V wrap_add(V a, V b) { return (V)((U)a + (U)b); } \
+  TOCHA_MATH V wrap_sub(V a, V b) { return (V)((U)a - (U)b); } \
+  TOCHA_MATH V wrap_neg(V a) { return (V)(U{} - (U)a); }       \
+  TOCHA_MATH V maximum(V a, V b) { return a < b ? b : a; }     \
   TOCHA_MATH V minimum(V a, V b) { return a > b ? b : a; }
 TOCHA_INTEGER_MATH(vec::U8, vec::U8)
 TOCHA_INTEGER_MATH(vec::I32, vec::U32)
 TOCHA_INTEGER_MATH(vec::I64, vec::U64)
 #undef TOCHA_INTEGER_MATH
+TOCHA_MATH vec::I32 wrap_mul(vec::I32 a, vec::I32 b) { return (vec::I32)((vec::U32)a * (vec::U32)b); }
 TOCHA_MATH vec::U8 abs(vec::U8 x) { return x; }
 TOCHA_MATH vec::I32 abs(vec::I32 x) { return x < 0 ? wrap_neg(x) : x; }
 TOCHA_MATH vec::I64 abs(vec::I64 x) { return x < 0 ? wrap_neg(x) : x; }
@@ -126,7 +146,8 @@ TOCHA_MATH vec::I64 isnan(vec::F64 x) { return x != x; }
 
 namespace vec {
 
-// Extremes of a row: a NaN wins; of zeros that differ in sign it may be either, as in the eager kernels (vecmath/neon.h).
+// Extremes of a row: a NaN wins; of zeros that differ in sign it may be either, as in the eager kernels
+// (vecmath/neon.h).
 template <class V>
 TOCHA_MATH V highest(V a, V b) {
   return math::maximum(a, b);

@@ -32,7 +32,6 @@ from tocha.ir.sym_types import FloatExpr
 
 SHORT_BODY = 6  # statements
 UNROLLED_BODY = 10
-LONG_STEP = 16
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -760,7 +759,7 @@ class KernelWriter:
         end = self.index(folded[-1]) if folded else "1"
         t.put("int64_t c = 0;")
         # Several rows at once where that is little code: the states are then read and written less often.
-        for times in (4, 1) if len(code.body) <= LONG_STEP else (1,):
+        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
             t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
             t.put("#pragma GCC ivdep")
             calls = " ".join(f"step(c + {k}, l);" for k in range(times))

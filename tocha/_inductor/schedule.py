@@ -377,7 +377,8 @@ def cut(loop: Loop, known: Assumptions) -> list[Step] | None:
         return None
     # Whole leading dims become rows; if the first is too long, it is cut at a divisor.
     first, rest = sizes[outer], sizes[outer + 1 :]
-    wanted = max(2, FEW_TASKS * (2 if lanes else 4) // tasks)  # lanes start slowly: rows are asked for before their turn
+    # Lanes start slowly, as rows are asked for before their turn: fewer, longer chunks.
+    wanted = max(2, FEW_TASKS * (2 if lanes else 4) // tasks)
     chunks = divisor_near(first, wanted) if first > 256 or not rest else first
     if chunks <= 1 or folded // chunks < 8:
         return None

@@ -572,4 +572,12 @@ def fold_nodes(fold: Fold, t: DType, extra: dict[str, Node], results: Sequence[D
         typed(fold.combine(one(mine), scalar.Input(0, t), scalar.index(), **extra), states),
         typed(fold.merge(one(mine), one(others), **extra), states),
         typed(fold.finish(one(mine), scalar.Param(k, dt.int64), **extra), results),
+        search_nodes(fold, states[0]),
     )
+
+
+def search_nodes(fold: Fold, d: DType) -> tuple[Node, Node, Node] | None:
+    if fold.search is None:
+        return None
+    pick, beats, ties = (f(scalar.Param(0, d), scalar.Param(1, d)) for f in fold.search)
+    return simplify((pick, beats, ties))  # type: ignore[return-value]

@@ -55,7 +55,8 @@ from tocha.ir.node import INDEX, topological
 from tocha.ir.symbolic import product
 
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
-MUCH_TO_FOLD = 1 << 14
+MUCH_TO_FOLD = 1 << 14  # in rows beside which there is nothing else to do
+WORTH_CUTTING = 1 << 16  # elements of a fold: of fewer, one thread would do both halves
 MOST_STREAMS = 16  # buffers that a loop goes through at once
 
 
@@ -348,11 +349,13 @@ def cut(loop: Loop, known: Assumptions) -> list[Step] | None:
     lanes = folds_lanes(loop)
     tasks = -(-results // LANE_BLOCK) if lanes else results
     folded = product(sizes[outer:])
-    if tasks >= FEW_TASKS or results * folded < MUCH_TO_FOLD or folded < 64:
+    if tasks >= FEW_TASKS or results * folded < WORTH_CUTTING or folded < 64:
         return None
     # Whole leading dims become rows; if the first is too long, it is cut at a divisor.
     first, rest = sizes[outer], sizes[outer + 1 :]
-    chunks = divisor_near(first, max(2, FEW_TASKS * 4 // tasks)) if first > 256 or not rest else first
+    # Lanes start slowly, as rows are asked for before their turn: fewer, longer chunks.
+    wanted = max(2, FEW_TASKS * (2 if lanes else 4) // tasks)
+    chunks = divisor_near(first, wanted) if first > 256 or not rest else first
     if chunks <= 1 or folded // chunks < 8:
         return None
     return two_folds(loop, chunks, known)
@@ -463,7 +466,7 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions, inner: Any = None) ->
     )
     tail = replace(
         loop, sizes=(*loop.sizes[:outer], chunks), variables=(*loop.variables[:outer], c), reads=loads, folded=1,
-        formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge), indirect=(),
+        formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge, search=None), indirect=(),
     )  # fmt: skip
     tail.count = head.count = fold_count(loop)
     head.number = fold_number(loop, at, known)

@@ -17,8 +17,9 @@ from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass, write_row
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
+from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
-from tocha.codegen.cpp_vectors import write_vector_fold
+from tocha.codegen.cpp_vectors import VectorLanes, write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -557,7 +558,10 @@ class KernelWriter:
         variables: list[Any],
     ) -> None:
         t = self.text
-        if write_vector_fold(self, p, outputs, folds, sizes, variables):
+        alone = not outputs and bool(variables) and self.hoistable(variables[-1]) is not None
+        if (alone and write_search(self, p, folds, sizes, variables)) or write_vector_fold(
+            self, p, outputs, folds, sizes, variables
+        ):
             self.name_results(folds)
             return
         tag = f"s{self.passes}"
@@ -611,7 +615,10 @@ class KernelWriter:
         nodes = self.combined_elements(folds, lambda m: p.nodes(m, m.loop.formulas), p)
         return [state(k) for k in range(len(nodes))], nodes
 
-    def combined_elements(self, folds: Sequence[Member], elements: Any, p: Pass | None = None) -> list[Node]:
+    def combined_elements(
+        self, folds: Sequence[Member], elements: Any, p: Pass, at: dict[s.Atom, Any] | None = None
+    ) -> list[Node]:
+        """The states after one more element, where variables stand for what `at` says."""
         nodes: list[Node] = []
         for m in folds:
             fold = m.loop.fold
@@ -619,13 +626,13 @@ class KernelWriter:
             base = len(nodes)
             change = {scalar.Param(i, d): scalar.Output(base + i, d) for i, d in enumerate(fold.states)}
             change |= {scalar.Input(i, e.dtype): e for i, e in enumerate(elements(m))}
-            if p is not None and any(n.op is INDEX for n in topological(fold.combine)):
+            if any(n.op is INDEX for n in topological(fold.combine)):
                 number = fold_number(m.loop, self.places[m], self.known)
-                change[scalar.index()] = p.input(Position(number), dt.int64)
+                change[scalar.index()] = p.input(Position(s.substitute(number, at or {})), dt.int64)
             nodes += scalar.substitute(fold.combine, change)
         return nodes
 
-    def start_states(self, folds: Sequence[Member], tag: str, width: str) -> None:
+    def start_states(self, folds: Sequence[Member], tag: str, width: str, types: list[str] | None = None) -> None:
         k = 0
         for m in folds:
             fold = m.loop.fold
@@ -634,8 +641,9 @@ class KernelWriter:
             for line in (*code.prologue, *code.body):
                 self.text.put(line)
             for d, r in zip(fold.states, code.results, strict=True):
-                self.text.put(f"alignas(64) {d.cpp} {tag}_{k}[{width}];")
-                self.text.put(f"for (int64_t l = 0; l < {width}; ++l) {tag}_{k}[l] = {r};")
+                self.text.put(f"alignas(64) {types[k] if types else memory_type(d)} {tag}_{k}[{width}];")
+                start = f"-({r})" if types and d is dt.bool_ else r  # a mask, if it is as wide as one
+                self.text.put(f"for (int64_t l = 0; l < {width}; ++l) {tag}_{k}[l] = {start};")
                 k += 1
 
     def step_lines(self, code: Emitted, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], tag: str) -> None:
@@ -728,10 +736,17 @@ class KernelWriter:
         t.put(f"const int64_t width = index_min({LANE_BLOCK}, {self.index.grouped(width)} - block);")
         p = Pass(self)
         states, combined = self.combined(p, folds, lambda k: f"s_{k}[l]")
+        vectors = VectorLanes.of(self, p, folds, combined, lane)
+        types = [vectors.memory_type(k) for k in range(len(states))] if vectors is not None else None
+        if vectors is not None:
+            states = vectors.as_values(states)
         code = self.emitted(p, combined, dict(enumerate(states)))
         for line in code.prologue:
             t.put(line)
-        self.start_states(folds, "s", str(LANE_BLOCK))
+        self.start_states(folds, "s", str(LANE_BLOCK), types)
+        if vectors is not None:
+            vectors.write(folded, steps)
+            t.open("if (done < width) {")
         for v, n in zip(steps[:-1], folded[:-1], strict=True):
             name = self.names[s.atom_of(v)]  # type: ignore[index]
             t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
@@ -747,9 +762,9 @@ class KernelWriter:
             t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
             t.put("#pragma GCC ivdep")
             calls = " ".join(f"step(c + {k}, l);" for k in range(times))
-            t.put(f"for (int64_t l = 0; l < width; ++l) {{ {calls} }}")
+            t.put(f"for (int64_t l = {'0' if vectors is None else 'done'}; l < width; ++l) {{ {calls} }}")
             t.close()
-        for _ in steps[:-1]:
+        for _ in steps[:-1] if vectors is None else (*steps[:-1], None):
             t.close()
         t.open("for (int64_t l = 0; l < width; ++l) {")
         t.put(f"const int64_t {lane_name} = block + l;")
@@ -757,7 +772,7 @@ class KernelWriter:
         for f, m in enumerate(folds):
             for b in m.loop.results:
                 t.put(f"{b.dtype.cpp} v_{b.name};")
-            k = self.finish(m, [f"s_{k + i}[l]" for i in range(len(m.loop.fold.states))], f"f{f}_", k)  # type: ignore[union-attr]
+            k = self.finish(m, states[k : k + len(m.loop.fold.states)], f"f{f}_", k)  # type: ignore[union-attr]
             for b in m.loop.results:
                 self.variables[b] = f"v_{b.name}"
                 if b not in self.kernel.inner:

@@ -35,6 +35,9 @@ class VectorForm:
     load: str = ""
     templates: Mapping[Primitive, str] = field(default_factory=dict)
     position: str = ""  # what stands for positions, given the first
+    of_states: Mapping[Primitive, str] = field(
+        default_factory=dict
+    )  # operators where an operand is the state of a fold
 
 
 REGISTERS = VectorForm()  # of csrc/cpu/vecmath/avx512.h and neon.h
@@ -125,6 +128,8 @@ def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: 
         operands = [f"{wide.splat}({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
         if wide is not None:
             template = wide.templates.get(node.op, template)
+            if any(arg.op is OUTPUT for arg in node.args):
+                template = wide.of_states.get(node.op, template)
         value = _fill(template, node, operands, names)
         (prologue if hoisted else body).append(f"const {'auto' if wide else node.dtype.cpp} {name} = {value};")
         if hoisted:

@@ -7,24 +7,27 @@ others are written as loops that the compiler makes vectors of (cpp_loops.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit
+from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, memory_type
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Member
-from tocha.ir.loops import Buffer, Load
+from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import CONSTANT, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, topological
 from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
-VECTORS = VectorForm("vec::all", "vec::load({0})")
 LONG_BODY = 24  # statements, beyond which registers do not last for so many
 SHORT_ROW = 8  # elements, below which there is nothing for vectors
-WIDEST = 16  # elements that a vector has at most
+WIDEST = 64  # bytes that a vector has at most
+IN_ORDER = 16  # elements: shorter rows are folded in order by the eager kernels, whose zeros keep their sign
+SHORT_STEP = 6  # statements of a step across rows, beyond which registers do not last for a whole group
+ROWS_AHEAD = 4
 STRIP = 512  # elements that are computed before they are folded
+NOWHERE = 2**31 - 1  # as a position in lanes of 32 bits
 LONGEST_FETCHED = 4096  # elements: of longer rows the first ones would be gone again when they are read
 
 
@@ -38,11 +41,43 @@ class Registers:
     form: VectorForm
     store: str
     copies: int
+    widest: int  # elements at most
+    mask: str = ""  # truths and positions: integers that are as wide as the values
+
+
+BITS = frozenset({scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not})
+COMPARISONS = frozenset({scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge})
+# Multiplications of long integers have no vectors on many processors.
+INTEGER = BITS | COMPARISONS | {
+    scalar.add, scalar.sub, scalar.neg, scalar.absolute, scalar.maximum, scalar.minimum, scalar.where,
+}  # fmt: skip
+
+
+def registers(
+    type: str, d: dt.DType, mask: str, load: str = "vec::load({0})", store: str = "vec::store({0}, {1});"
+) -> Registers:
+    form = VectorForm(
+        "vec::all",
+        load,
+        {scalar.where: "vec::choose({0}, {1}, {2})", scalar.bitwise_not: "vec::inverse({0})"},
+        f"vec::positions<{mask}>({{0}})",
+        {scalar.maximum: "vec::highest({0}, {1})", scalar.minimum: "vec::lowest({0}, {1})"},
+    )
+    return Registers(f"vec::{type}", f"vec::width<{memory_type(d)}>", form, store, 4, WIDEST // size_of(d), mask)
+
+
+def size_of(d: dt.DType) -> int:
+    """The bytes of an element in memory."""
+    return max(1, d.bits // 8)
 
 
 TYPES = {
-    dt.float32: Registers("vec::F32", "vec::width<float>", VECTORS, "vec::store({0}, {1});", 4),
-    dt.float64: Registers("vec::F64", "vec::width<double>", VECTORS, "vec::store({0}, {1});", 4),
+    dt.float32: registers("F32", dt.float32, "vec::I32"),
+    dt.float64: registers("F64", dt.float64, "vec::I64"),
+    dt.int32: registers("I32", dt.int32, "vec::I32"),
+    dt.int64: registers("I64", dt.int64, "vec::I64"),
+    dt.uint8: registers("U8", dt.uint8, "vec::I8"),
+    dt.bool_: registers("I8", dt.bool_, "vec::I8", "vec::truths({0})", "vec::store_truths({0}, {1});"),
 }
 # Dear formulas take longer than the additions wait.
 PACKS = Registers(
@@ -51,32 +86,54 @@ PACKS = Registers(
     VectorForm("vec::pack", "vec::load({0}, vec::Whole())", {scalar.where: "vec::choose({0}, {1}, {2})"}),
     "vec::store({0}, vec::pack({1}), vec::Whole());",
     1,
+    16,
 )
 
 
 def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
-    """The type of vectors on which these nodes can be computed; params are the same for all lanes. None if there is none."""
+    """The type of vectors on which these nodes can be computed; params are the same for all lanes. None if there is none.
+
+    Beside values of that type there may be truths, and positions (int64) that are chosen from and compared with each other.
+    """
+    leaves = {n.dtype for n in topological(outputs) if n.op in (INPUT, OUTPUT)}
+    values = leaves - {dt.bool_}
+    if len(values) > 1:
+        values -= {dt.int64}
+    t = next(iter(values)) if values else dt.bool_
+    if len(values) > 1 or not leaves or t not in TYPES:
+        return None
     varying: set[Node] = set()
-    t: dt.DType | None = None
     for n in topological(outputs):
         if n.op in (CONSTANT, PARAM):
             continue
-        if n.op in (INPUT, OUTPUT):
-            t = n.dtype if t is None else t
-            if n.dtype is not t or t not in TYPES:
-                return None
-            varying.add(n)
-            continue
         if n.op is INDEX:
             return None
-        if not any(a in varying for a in n.args):
-            continue
-        vector = n.op.vector and n.op.cost is Cost.CHEAP and n.op is not scalar.sqrt
-        masks = all(a in varying for a in n.args if a.dtype is dt.bool_)
-        if not vector or not masks or (n.dtype is not t and n.dtype is not dt.bool_):
+        if n.op in (INPUT, OUTPUT):
+            varying.add(n)
+        elif any(a in varying for a in n.args):
+            if not on_lanes(n, t, varying):
+                return None
+            varying.add(n)
+        if n in varying and n.dtype not in (t, dt.bool_) and not (n.dtype is dt.int64 and t.bits >= 32):
             return None
-        varying.add(n)
-    return t if all(o in varying and o.dtype is t for o in outputs) else None
+    return t if all(o in varying for o in outputs) else None
+
+
+def on_lanes(n: Node, t: dt.DType, varying: set[Node]) -> bool:
+    """Whether an operation is one of vectors of a type; a mask is not made of a truth that is the same for all lanes."""
+    types = {a.dtype for a in n.args}
+    if any(a.dtype is dt.bool_ and a not in varying for a in n.args):
+        return False
+    if dt.int64 in types and t is not dt.int64:  # positions
+        chosen = n.op is scalar.where or (n.op in COMPARISONS and types == {dt.int64})
+        return chosen and (t.bits == 64 or all(a in varying for a in n.args))
+    if types == {dt.bool_}:
+        return n.op in BITS or n.op in (scalar.eq, scalar.ne)
+    if n.op is scalar.isnan:
+        return t.is_floating
+    if t.is_floating:
+        return n.op in BITS or (n.op.vector and n.op.cost is Cost.CHEAP and n.op is not scalar.sqrt)
+    return n.op in INTEGER or (n.op is scalar.mul and t is dt.int32)
 
 
 def packed(outputs: Sequence[Node]) -> dt.DType | None:
@@ -114,24 +171,35 @@ def vector_type(
     fixed = p.fixed_reads(last)
     outputs_ = simplify(tuple(nodes))
     needed = {n.attr for n in topological(outputs_) if n.op is INPUT} - fixed
-    for r, i in p.reads.items():
-        if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, last))):
+    reads = [r for r, i in p.reads.items() if i in needed]
+    for r in reads:
+        along = isinstance(r, Position) or (isinstance(r, Load) and r.guard is True)
+        if not along or not is_one(step_of(r.value if isinstance(r, Position) else r.address, last)):
             return None
     t = type_of(w.with_fixed(outputs_, fixed))
-    if t is None:
+    if t is None or not all(fits(w, r, t) for r in reads):
         return None
-    for b, _ in outputs:
-        if b.dtype is not t or not is_one(step_of(w.store_place(b), last)):
+    for b, n in outputs:
+        if b.dtype is not t or n.dtype is not t or not is_one(step_of(w.store_place(b), last)):
             return None
     for m in folds:
         fold = m.loop.fold
         assert fold is not None
         leaves = {n: scalar.Output(n.attr, n.dtype) for n in topological(fold.merge) if n.op is PARAM}  # type: ignore[arg-type]
         merge = scalar.substitute(fold.merge, leaves)  # type: ignore[arg-type]
-        merges = lanewise(merge) is t if type_of is lanewise else goes_on_packs(merge) is not None
-        if any(d is not t for d in fold.states) or not merges:
+        if type_of is not lanewise:
+            if any(d is not t for d in fold.states) or goes_on_packs(merge) is None:
+                return None
+        elif lanewise(merge) not in (t, dt.bool_):
             return None
     return t
+
+
+def fits(w: Any, r: Load | Position, t: dt.DType) -> bool:
+    """Whether a read has the width of vectors of a type."""
+    if isinstance(r, Load):
+        return r.buffer.dtype is t
+    return t.bits == 64 or w.known.bounds(r.value)[1] < NOWHERE
 
 
 def next_row(w: Any, p: Any, last: Any) -> list[str]:
@@ -200,14 +268,20 @@ class Strips:
             for n in simplify(p.nodes(m, m.loop.formulas)):
                 if n not in made:
                     made[n] = self.array(n)
-        self.combined = w.combined_elements(folds, lambda m: [made[n] for n in simplify(p.nodes(m, m.loop.formulas))])
+        self.combined = w.combined_elements(
+            folds, lambda m: [made[n] for n in simplify(p.nodes(m, m.loop.formulas))], self.pass_, self.in_strip()
+        )
+
+    def in_strip(self) -> dict[s.Atom, Any]:
+        """The pass's variable in terms of the strip's."""
+        return {atom_of(self.variable): s.add(self.base, self.at)}
 
     def array(self, n: Node) -> Node:
         """An element where it is read again: where the pass puts it anyway, or in an array of its own."""
         for b, stored in self.outputs:
             place = self.w.store_place(b)
             if simplify((stored,))[0] is n and is_one(step_of(place, self.variable)):
-                there = s.substitute(place, {atom_of(self.variable): s.add(self.base, self.at)})
+                there = s.substitute(place, self.in_strip())
                 return self.pass_.input(Load(b, there), n.dtype)
         b = Buffer(f"strip{self.w.passes}_{len(self.arrays)}", (STRIP,), (1,), n.dtype)
         self.w.strips[b] = s.add(self.variable, s.scale(self.base, -1))
@@ -216,14 +290,13 @@ class Strips:
         return self.pass_.input(Load(b, self.at), n.dtype)
 
     def vector_type(self) -> dt.DType | None:
-        ordered = any(n.op is INDEX for m in self.folds for n in topological(m.loop.fold.combine))  # type: ignore[union-attr]
-        return None if ordered else vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at)
+        return vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at)
 
     def open(self, end: str) -> None:
         """The loop over strips, and what computes one."""
         w, text = self.w, self.w.text
         for b in self.arrays:
-            text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{STRIP}];")
+            text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{STRIP}];")
         text.open(f"for (int64_t base = 0; base < {end}; base += {STRIP}) {{")
         text.put(f"const int64_t size = index_min({STRIP}, {end} - base);")
         w.emit_points(self.p, self.outputs, self.variable, "base", "base + size")
@@ -245,14 +318,19 @@ class VectorFold:
         self.strips, self.by = strips, by
         self.w, self.p, self.outputs, self.folds = w, p, outputs, folds
         self.t = t
-        self.states = sum(len(m.loop.fold.states) for m in folds)  # type: ignore[union-attr, misc]
+        self.dtypes = states_of(folds)
+        self.states = len(self.dtypes)
+        self.types = [by.type if d is t else by.mask for d in self.dtypes]
         self.tag = f"s{w.passes}"
 
     def write(self, nodes: list[Node], names: list[str], sizes: list[Any], variables: list[Any]) -> None:
         w, text = self.w, self.w.text
         end = w.index(sizes[-1])
         states, last = dict(enumerate(names)), variables[-1] if self.strips is None else self.strips.at
-        whole = w.emitted(self.p, nodes, states, last, vector=self.by.form)
+        form = self.by.form
+        if isinstance(sizes[-1], int) and sizes[-1] < IN_ORDER:
+            form = replace(form, of_states={})
+        whole = w.emitted(self.p, nodes, states, last, vector=form)
         rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
         self.copies = self.by.copies if len(whole.body) <= LONG_BODY else 1
         for m in self.folds:
@@ -268,9 +346,9 @@ class VectorFold:
             self.strips.open(end)
             end = "size"
         name = w.names[s.atom_of(last)]
-        self.function("step", name, self.by.type, whole, self.by.store)
+        self.function("step", name, self.types, whole, self.by.store)
         if rest is not None:
-            self.function("rest", name, self.t.cpp, rest, "*({0}) = {1};")
+            self.function("rest", name, [d.cpp for d in self.dtypes], rest, "*({0}) = {1};")
         text.put("int64_t c = 0;")
         if self.copies > 1:
             text.open(f"for (; c + {self.copies} * W <= {end}; c += {self.copies} * W) {{")
@@ -302,9 +380,8 @@ class VectorFold:
                 start = s.substitute(r.address, {atom_of(last): 0})
                 w.text.put(f"vec::look_ahead<{self.copies}>({w.pointer(r.buffer)} + {w.index(start)} + c);")
 
-    @staticmethod
-    def has_rest(n: Any) -> bool:
-        return not isinstance(n, int) or n % WIDEST != 0
+    def has_rest(self, n: Any) -> bool:
+        return not isinstance(n, int) or n % self.by.widest != 0
 
     def group(self, u: int) -> str:
         return ", ".join(f"{self.tag}_{k}_{u}" for k in range(self.states))
@@ -318,17 +395,33 @@ class VectorFold:
             for line in (*code.prologue, *code.body):
                 self.w.text.put(line)
             for r in code.results:
-                copies = ", ".join(f"{self.tag}_{k}_{u} = {self.by.form.splat}({r})" for u in range(self.copies))
-                self.w.text.put(f"{self.by.type} {copies};")
+                value = self.same_in_all_lanes(k, r)
+                copies = ", ".join(f"{self.tag}_{k}_{u} = {value}" for u in range(self.copies))
+                self.w.text.put(f"{self.types[k]} {copies};")
                 if rest:
-                    self.w.text.put(f"{self.t.cpp} z{k} = {r};")
+                    self.w.text.put(f"{self.dtypes[k].cpp} z{k} = {r};")
                 k += 1
 
-    def function(self, name: str, variable: str, state: str, code: Emitted, store: str) -> None:
+    def narrowed(self, k: int) -> bool:
+        """Whether a state is positions in lanes that are narrower than positions."""
+        return self.dtypes[k] is dt.int64 and self.t.bits < 64
+
+    def same_in_all_lanes(self, k: int, value: str) -> str:
+        if self.dtypes[k] is dt.bool_:
+            return f"vec::mask<{self.types[k]}>({value})"
+        return f"{self.by.form.splat}({f'vec::narrow_position({value})' if self.narrowed(k) else value})"
+
+    def of_first_lane(self, k: int) -> str:
+        value = f"vec::first({self.tag}_{k}_0)"
+        if self.dtypes[k] is dt.bool_:
+            return f"{value} != 0"
+        return f"vec::wide_position({value})" if self.narrowed(k) else value
+
+    def function(self, name: str, variable: str, types: Sequence[str], code: Emitted, store: str) -> None:
         text = self.w.text
         for line in code.prologue:
             text.put(line)
-        given = ", ".join(f"{state}& a{k}" for k in range(self.states))
+        given = ", ".join(f"{t}& a{k}" for k, t in enumerate(types))
         text.open(f"auto {name} = [&](int64_t {variable}, {given}) __attribute__((always_inline)) {{")
         for line in code.body:
             text.put(line)
@@ -372,13 +465,106 @@ class VectorFold:
     def finish(self, rest: bool) -> None:
         """Merges the lanes of what is left, and finishes."""
         text, states = self.w.text, range(self.states)
-        given = [*(f"{self.by.type}& a{k}" for k in states), *(f"{self.by.type} b{k}" for k in states)]
+        given = [*(f"{self.types[k]}& a{k}" for k in states), *(f"{self.types[k]} b{k}" for k in states)]
         text.open(f"auto merge = [&]({', '.join(given)}) __attribute__((always_inline)) {{")
         self.merged([f"a{k}" for k in states], [f"b{k}" for k in states], True, "l")
         text.close("};")
         text.put(f"vec::merge_lanes<W / 2>(merge, {self.group(0)});")
         for k in states:
-            text.put(f"{self.t.cpp} {self.tag}_{k}[] = {{vec::first({self.tag}_{k}_0)}};")
+            text.put(f"{self.dtypes[k].cpp} {self.tag}_{k}[] = {{{self.of_first_lane(k)}}};")
         if rest:
             self.merged([f"{self.tag}_{k}[0]" for k in states], [f"z{k}" for k in states], False, "r")
         self.w.finish_first(self.folds, self.tag)
+
+
+class VectorLanes:
+    """Folds across rows: the states of some neighbouring results stay in registers while the rows go by."""
+
+    def __init__(self, w: Any, p: Any, folds: Sequence[Member], t: dt.DType, by: Registers, code: Emitted, lane: Any):
+        self.w, self.p, self.t, self.by, self.code, self.lane = w, p, t, by, code, lane
+        self.dtypes = states_of(folds)
+        self.types = [self.by.type if d is t else self.by.mask for d in self.dtypes]
+
+    @staticmethod
+    def of(w: Any, p: Any, folds: Sequence[Member], combined: list[Node], lane: Any) -> VectorLanes | None:
+        """How these folds go by vectors along the lanes; None if they do not."""
+        if w.hoistable(lane) is None:
+            return None
+        t, dtypes = vector_type(w, p, combined, [], folds, lane), states_of(folds)
+        by = TYPES[t] if t is not None and (t.bits == 64 or dt.int64 not in dtypes) else None
+        if by is None:
+            t = vector_type(w, p, combined, [], folds, lane, packed)
+            by = PACKS
+        if t is None:
+            return None
+        form = replace(by.form, of_states={})  # the eager kernels fold columns in order
+        code = w.emitted(p, combined, {k: f"a{k}" for k in range(len(dtypes))}, lane, vector=form)
+        return VectorLanes(w, p, folds, t, by, code, lane)
+
+    def memory_type(self, k: int) -> str:
+        """What an array of states is of: truths are as wide as what they were found from."""
+        if self.dtypes[k] is dt.bool_ and self.t is not dt.bool_:
+            return {"vec::I8": "int8_t", "vec::I32": "int32_t", "vec::I64": "int64_t"}[self.types[k]]
+        return memory_type(self.dtypes[k])
+
+    def as_values(self, elements: Sequence[str]) -> list[str]:
+        """Elements of arrays of states: a truth is any number but 0."""
+        return [f"({e} != 0)" if d is dt.bool_ else e for e, d in zip(elements, self.dtypes, strict=True)]
+
+    def write(self, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Folds all the lanes that are in whole vectors; `done` is how many."""
+        w, text, states = self.w, self.w.text, range(len(self.types))
+        names = [w.names[s.atom_of(v)] for v in variables] or ["once"]
+        given = ", ".join(f"{t}& a{k}" for k, t in enumerate(self.types))
+        text.put("int64_t done = 0;")
+        text.open("auto groups_of = [&]<int kVectors>() __attribute__((always_inline)) {")
+        text.put(f"constexpr int64_t W = {self.by.width};")
+        text.open("for (; done + kVectors * W <= width; done += kVectors * W) {")
+        load = "vec::load({0})" if self.t is not dt.bool_ and self.by is not PACKS else self.by.form.load
+        for k in states:
+            text.put(f"{self.types[k]} g{k}[kVectors];")
+            text.put("#pragma GCC unroll 16")
+            text.put(f"for (int u = 0; u < kVectors; ++u) g{k}[u] = {load.format(f's_{k} + done + u * W')};")
+        for name, n in zip(names, [w.index(n) for n in sizes] or ["1"], strict=True):
+            text.open(f"for (int64_t {name} = 0; {name} < {n}; ++{name}) {{")
+        self.fetch(variables)
+        text.open(f"auto step_vector = [&](int64_t l, {given}) __attribute__((always_inline)) {{")
+        text.put(f"const int64_t {w.names[s.atom_of(self.lane)]} = block + l;")
+        for line in (*self.code.prologue, *self.code.body):
+            text.put(line)
+        for k, r in enumerate(self.code.results):
+            text.put(f"const auto new_{k} = {r};")
+        for k in states:
+            text.put(f"a{k} = new_{k};")
+        text.close("};")
+        text.put("#pragma GCC unroll 16")
+        text.put(
+            f"for (int u = 0; u < kVectors; ++u) step_vector(done + u * W, {', '.join(f'g{k}[u]' for k in states)});"
+        )
+        for _ in names:
+            text.close()
+        for k in states:
+            text.put("#pragma GCC unroll 16")
+            text.put(f"for (int u = 0; u < kVectors; ++u) {self.by.store.format(f's_{k} + done + u * W', f'g{k}[u]')}")
+        text.close()
+        text.close("};")
+        few = len(self.types) <= 2 and len(self.code.body) <= SHORT_STEP
+        for part in () if self.by is PACKS else (len(self.types), 4) if few else (4,):
+            text.put(f"groups_of.template operator()<vec::kGroup / {part}>();")
+        text.put("groups_of.template operator()<1>();")
+
+    def fetch(self, variables: Sequence[Any]) -> None:
+        """Asks for rows before their turn: to the processor they are steps of more than a page."""
+        w = self.w
+        for r in self.p.reads if variables else ():
+            if not isinstance(r, Load) or r.buffer in w.scratch or not is_one(step_of(r.address, self.lane)):
+                continue
+            step = step_of(r.address, variables[-1])
+            if isinstance(step, int) and step:
+                start = s.substitute(r.address, {atom_of(self.lane): 0})
+                ahead = w.index(s.add(start, ROWS_AHEAD * step))
+                w.text.put(f"vec::fetch<kVectors>({w.pointer(r.buffer)} + {ahead} + block + done);")
+
+
+def states_of(folds: Sequence[Member]) -> list[dt.DType]:
+    return [d for m in folds for d in m.loop.fold.states]  # type: ignore[union-attr]

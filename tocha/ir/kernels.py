@@ -11,7 +11,7 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.loops import Buffer, Call, Followed, Load, Loop
 
 ROWS, POINTS, LANES, MANY = "rows", "points", "lanes", "many"
-LANE_BLOCK = 256  # results that a lanes kernel folds side by side
+LANE_BLOCK = 512  # results that a lanes kernel folds side by side
 
 
 @dataclass(eq=False)

@@ -89,7 +89,8 @@ class Indirect:
 class FoldNodes:
     """A reduction's scalar pieces as nodes: states are params, the element is input 0, its position the index node.
 
-    `merge` has two sets of states, mine first; `finish` has the count after the states.
+    `merge` has two sets of states, mine first; `finish` has the count after the states. Where the states are a value and the position
+    of the first element that ties with it, `search` is which of two values is picked, and whether the first beats the second or ties.
     """
 
     states: tuple[DType, ...]
@@ -97,6 +98,7 @@ class FoldNodes:
     combine: tuple[Node, ...]
     merge: tuple[Node, ...]
     finish: tuple[Node, ...]
+    search: tuple[Node, Node, Node] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@
 
 #include "core/dtype.h"
 #include "cpu/engine/program_api.h"
+#include "cpu/engine/program_folds.h"
 #include "cpu/engine/program_packs_math.h"
 #include "cpu/engine/program_tiles.h"
 #include "cpu/engine/program_vectors.h"

@@ -47,11 +47,16 @@ TOCHA_MATH F64 load(const double* p) {
   return x;
 }
 // Asks for what a loop over p will need soon, so many vectors at a time: the hardware's own look-ahead starts anew with
-// every row.
+// every row. Where it looks further itself, a longer distance gets into its way.
+#if defined(__aarch64__)
+constexpr uintptr_t kAhead = 1024;
+#else
+constexpr uintptr_t kAhead = 2048;
+#endif
 template <int kVectors>
 TOCHA_MATH void look_ahead(const void* p) {
   for (uintptr_t line = 0; line < kVectors * kBytes; line += 64)
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + 2048 + line));
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + kAhead + line));
 }
 // Asks for the line at p, which the next row will need.
 TOCHA_MATH void fetch(const void* p) { __builtin_prefetch(p); }
@@ -72,14 +77,6 @@ TOCHA_MATH F32 swapped(F32 x) {
 template <int kDistance>
 TOCHA_MATH F64 swapped(F64 x) {
   return swapped_lanes<kDistance>(x, std::make_integer_sequence<int, kBytes / 8>());
-}
-// merge(states, the same of other lanes) until the first lane has them all: halves, then quarters, and so on.
-template <int kDistance, class Merge, class... State>
-TOCHA_MATH void merge_lanes(Merge merge, State&... states) {
-  if constexpr (kDistance > 0) {
-    merge(states..., swapped<kDistance>(states)...);
-    merge_lanes<kDistance / 2>(merge, states...);
-  }
 }
 
 }  // namespace vec

@@ -1,0 +1,124 @@
+"""Compiled folds: vectors of every type, states in registers across rows, searches by blocks; values are eager's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import tocha
+from tests.test_inductor_kernels import compiled, randn
+
+pytestmark = pytest.mark.usefixtures("kernel_cache")
+
+SIZES = [1, 9, 17, 130, 1030]
+TYPES = [tocha.float32, tocha.float64, tocha.int64, tocha.int32, tocha.uint8, tocha.bool, tocha.bfloat16, tocha.float16]
+
+
+def values(*shape: int, dtype: tocha.dtype, seed: int = 0) -> tocha.Tensor:
+    """Few different values, so that there are ties."""
+    x = (randn(*shape, seed=seed) * 3).round()
+    return x.abs().to(dtype) if dtype is tocha.uint8 else x.to(dtype)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_extremes_and_their_places_of_every_length(n, dtype):
+    x, y = values(3, n, dtype=dtype), values(n, 5, dtype=dtype)
+    compiled(lambda x, y: (x.max(-1), y.min(0), x.amax(), y.amin(0)), x, y, exact=True)
+    if dtype is not tocha.bool:
+        compiled(lambda x, y: (x.argmin(-1), y.argmax(0), x.amin(-1), x.amax(-1)), x, y, exact=True)
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_truths_of_every_length(n, dtype):
+    x, y = values(5, n, dtype=dtype), values(n, 5, dtype=dtype)
+    x[0, 0] = y[0, 0] = 0
+    compiled(lambda x, y: (x.any(-1), y.all(0), (x > 1).all(), (y < 9).any(0)), x, y, exact=True)
+    compiled(lambda x, y: ((x > 1).any(-1), x.count_nonzero(), y.count_nonzero(0), y.any(0)), x, y, exact=True)
+
+
+@pytest.mark.parametrize("width", [3, 5, 64, 200, 513, 700])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.int64, tocha.int32, tocha.bool])
+def test_folds_across_rows_of_every_width(width, dtype):
+    x = values(37, width, dtype=dtype)
+    compiled(lambda x: x.sum(0), x, exact=True)
+    compiled(lambda x: (x.amax(0), x.amin(0), (x != 0).any(0), (x != 0).all(0)), x, exact=True)
+    compiled(lambda x: x.aminmax(dim=0), x, exact=True)
+
+
+def test_sums_of_the_greatest_integers_wrap():
+    x = tocha.full((3, 70), 2**63 - 1, dtype=tocha.int64)
+    x[1] = -(2**63)
+    compiled(lambda x: (x.sum(-1), x.amax(-1), x.amin(-1), x.abs().amax(-1), (-x).amin(-1)), x, exact=True)
+    compiled(lambda x: (x.argmax(-1), x.argmin(-1), x.max(0), x.min(0)), x, exact=True)
+
+
+def test_places_where_nothing_beats_the_start():
+    for low in (-math.inf, math.nan):
+        x = tocha.full((2, 600), low)
+        compiled(lambda x: (x.max(-1), x.argmax(0)), x, exact=True)
+        compiled(lambda x: ((-x).min(-1), (-x).argmin(0)), x, exact=True)
+    x = tocha.full((2, 600), -(2**63), dtype=tocha.int64)
+    compiled(lambda x: x.max(-1), x, exact=True)
+
+
+@pytest.mark.parametrize("at", [0, 3, 15, 16, 511, 512, 1024, 1029])
+def test_the_first_nan_is_found_in_every_block(at):
+    x = randn(2, 1030)
+    x[0, at] = math.nan
+    x[0, min(at + 7, 1029)] = math.nan
+    for dtype in (tocha.float32, tocha.float64, tocha.bfloat16):
+        y = x.to(dtype)
+        compiled(lambda y: (y.argmax(-1), y.argmin(-1)), y, exact=True)
+        compiled(lambda y: y.max(-1), y, exact=True)
+        compiled(lambda y: (y * 2).argmax(-1), y, exact=True)
+        compiled(lambda y: (y.amax(-1), y.amin(-1)), y, exact=True)
+
+
+def test_a_place_belongs_to_its_value():
+    x = tocha.zeros(2, 64)
+    x[0, ::2] = -0.0
+    x[1, 1::2] = -0.0
+    value, place = tocha.compile(lambda x: x.max(-1))(x)
+    assert tocha.equal(value.signbit(), x.gather(-1, place[:, None])[:, 0].signbit())
+
+
+def test_folds_of_several_dims_and_all_of_them():
+    x = values(6, 5, 70, dtype=tocha.float32)
+    compiled(lambda x: (x.amax((0, 2)), x.any(-1).all(0)), x, exact=True)
+    compiled(lambda x: (x.sum((0, 1)), x.amin((0, 1))), x, exact=True)
+    compiled(lambda x: x.argmax(), x, exact=True)
+    compiled(lambda x: x.argmax(), randn(300, 500), exact=True)
+    compiled(lambda x: x.logsumexp((0, 1)), x)
+
+
+@pytest.mark.parametrize("width", [5, 16, 100])
+def test_dear_folds_across_rows(width):
+    x = randn(50, width)
+    x[:, 0] = -math.inf
+    x[3, 1] = math.inf
+    x[4, 2] = math.nan
+    assert ("vec::Pack" in compiled(lambda x: x.logsumexp(0), x).source) is (width > 1)
+    compiled(lambda x: x.double().logsumexp(0), x)
+
+
+def test_what_folds_go_by():
+    def source(f, dtype, *shape):
+        return compiled(f, values(*shape, dtype=dtype), exact=True).source
+
+    assert "vec::I64 " in source(lambda x: x.sum(-1), tocha.int64, 20, 64)
+    assert "vec::I32 " in source(lambda x: x.amax(-1), tocha.int32, 20, 64)
+    assert "vec::truths" in source(lambda x: x.any(-1), tocha.bool, 20, 64)
+    assert "vec::I32 " in source(lambda x: (x > 0).any(-1), tocha.float32, 20, 64)
+    for f in (lambda x: x.max(-1), lambda x: (x * 2).argmin(-1)):
+        text = source(f, tocha.float32, 20, 64)
+        assert "vec::any(" in text and "kLanes" not in text
+    for f in (lambda x: x.amax(0), lambda x: (x * 2).sum(0), lambda x: (x > 0).all(0)):
+        assert "vec::kGroup" in source(f, tocha.float32, 64, 128)
+
+
+def test_a_fold_that_one_thread_does_is_not_cut():
+    assert len(compiled(lambda x: x.sum(), randn(20000)).kernels) == 1
+    assert len(compiled(lambda x: x.sum(), randn(200000)).kernels) == 2

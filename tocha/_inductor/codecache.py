@@ -18,13 +18,14 @@ from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
 
-# GCC on aarch64 also schedules before it gives out registers: that takes time with the square of a block's length (two
-# thirds of all for a formula of 64 exponentials), and of thirty functions none gained by it.
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
-    "-ffp-contract=off", "-fno-semantic-interposition", "-fno-schedule-insns", "-w", "-DTOCHA_SINGLE_ISA",
+    "-ffp-contract=off", "-fno-semantic-interposition", "-w", "-DTOCHA_SINGLE_ISA",
 )  # fmt: skip
-
+# GCC on aarch64 also schedules before it gives out registers. Dear functions gain up to a tenth by it, as eager kernels do; but it
+# takes time with the square of a block's length (two thirds of all for a formula of 64 exponentials).
+UNSCHEDULED = ("-fno-schedule-insns",)
+SCHEDULED_CALLS = 8  # in a block
 
 PRELUDE = "cpu/engine/program_prelude.h"
 LIBRARIES = Folder("programs", ".so")
@@ -89,7 +90,7 @@ def key_parts(source: str) -> Parts:
         "source": source,
         "compiler": " ".join(command),
         "compiler version": compiler_version(command),
-        "flags": " ".join(all_flags()),
+        "flags": " ".join((*all_flags(), *source_flags(source))),
         "processor": processor(),
         "headers": headers_digest(),
     }
@@ -110,11 +111,22 @@ def all_flags() -> tuple[str, ...]:
     return (*FLAGS, *instruction_set())
 
 
+def source_flags(source: str) -> tuple[str, ...]:
+    """Flags for one source: those for long blocks, where it has one."""
+    calls = 0
+    for line in source.splitlines():
+        calls = calls + line.count("math::") if line.lstrip().startswith("const ") else 0
+        if calls > SCHEDULED_CALLS:
+            return UNSCHEDULED
+    return ()
+
+
 @cache
 def instruction_set() -> tuple[str, ...]:
     """Flags for this processor, or for what eager kernels are held to (TOCHA_CPU_ISA): compiled graphs round as those do."""
     if platform.machine() in ("aarch64", "arm64"):
-        return ("-mcpu=native",)
+        # Tuned as the eager kernels are: for Neoverse's own tables GCC makes loops that are a tenth slower there.
+        return ("-mcpu=native", "-mtune=generic")
     if os.environ.get("TOCHA_CPU_ISA") == "base":
         return ("-march=x86-64",)
     if _C._cpu_capability() == "AVX2":
@@ -134,7 +146,7 @@ def compile_source(source: str, parts: Parts) -> Path:
         text, made = Path(work) / "program.cpp", Path(work) / "program.so"
         text.write_text(source)
         with events.stage("c++"):
-            run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
+            run_compiler([*source_flags(source), *precompiled_flags(), "-shared", str(text), "-o", str(made)])
         library = made.read_bytes()
     path = LIBRARIES.write(parts, library)
     if path is None:

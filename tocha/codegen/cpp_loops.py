@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_lanes import LaneStrips
 from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, write_out
 from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass
+from tocha.codegen.cpp_runs import write_runs
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
@@ -25,12 +27,13 @@ from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, refine
 from tocha.ir.loops import Buffer, Load, Position, index_of
-from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
+from tocha.ir.node import INDEX, INPUT, PARAM, Cost, Node, topological
 from tocha.ir.rewrite import simplify
 from tocha.ir.sym_types import FloatExpr
 
 SHORT_BODY = 6  # statements
 UNROLLED_BODY = 10
+FORMS = {(scalar.where, d): "chosen({0}, {1}, {2})" for d in (dt.float32, dt.float64)}
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -226,7 +229,7 @@ class KernelWriter:
             self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
-        if write_packs(self, p, outputs, variable, begin, end):
+        if write_packs(self, p, outputs, variable, begin, end) or write_runs(self, p, outputs, variable, begin, end):
             return
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
@@ -235,7 +238,8 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         t.put("#pragma GCC ivdep")
-        if len(code.body) <= UNROLLED_BODY:
+        dear = any(n.op.cost is Cost.EXPENSIVE for n in topological([n for _, n in outputs]))
+        if len(code.body) <= UNROLLED_BODY and not dear:
             t.put("#pragma GCC unroll 4")
         t.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
         for line in code.body:
@@ -352,10 +356,12 @@ class KernelWriter:
         states: dict[int, str],
         along: Any = None,
         vector: VectorForm | None = None,
+        short: bool = False,
     ) -> Emitted:
         """C++ of nodes: reads first, then what depends on them; results in order.
 
-        What does not change `along` a variable is read and computed before its loop. With `vector`, whole vectors are read.
+        What does not change `along` a variable is read and computed before its loop. With `vector`, whole vectors are read; with `short`,
+        shortcuts are taken.
         """
         prefix = f"t{self.passes}_"
         self.passes += 1
@@ -397,7 +403,7 @@ class KernelWriter:
                     declared.add(atom)
                     indirect.remove((atom, (value, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
-        code = emit(self.with_fixed(outputs, fixed), names, vector=vector)
+        code = emit(self.with_fixed(outputs, fixed), names, short=short, vector=vector, forms=None if vector else FORMS)
         self.faults |= code.faults
         return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
 
@@ -727,7 +733,8 @@ class KernelWriter:
             t.put(f"const int64_t q = task / {self.index.grouped(blocks)};")
             self.decode("q", outer[:-1], rows[:-1])
         t.put(f"const int64_t width = index_min({LANE_BLOCK}, {self.index.grouped(width)} - block);")
-        p = Pass(self)
+        strips = LaneStrips.of(self, folds, lane, width, *((steps[-1], folded[-1]) if steps else (None, 1)))
+        p = strips or Pass(self)
         states, combined = self.combined(p, folds, lambda k: f"s_{k}[l]")
         code = self.emitted(p, combined, dict(enumerate(states)))
         for line in code.prologue:
@@ -737,15 +744,19 @@ class KernelWriter:
             name = self.names[s.atom_of(v)]  # type: ignore[index]
             t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
         name = self.names[s.atom_of(steps[-1])] if steps else "once"  # type: ignore[index]
+        t.put("int64_t c = 0;")
+        if strips is not None:
+            strips.declare()
         t.open(f"auto step = [&](int64_t {name}, int64_t l) __attribute__((always_inline)) {{")
         t.put(f"const int64_t {lane_name} = block + l;")
         self.step_lines(code, [], folds, "s")
         t.close("};")
         end = self.index(folded[-1]) if folded else "1"
-        t.put("int64_t c = 0;")
         # Several rows at once where that is little code: the states are then read and written less often.
         for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
             t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
+            if strips is not None:
+                strips.fill(times)
             t.put("#pragma GCC ivdep")
             calls = " ".join(f"step(c + {k}, l);" for k in range(times))
             t.put(f"for (int64_t l = 0; l < width; ++l) {{ {calls} }}")

@@ -100,7 +100,7 @@ def test_a_cheap_fold_keeps_several_vectors_in_registers():
 
 
 def test_a_dear_fold_computes_strips_first():
-    c = compiled(lambda x: x.lgamma().sum(-1), randn(20, 700))
+    c = compiled(lambda x: x.i0().sum(-1), randn(20, 700))
     assert "row_strip" in c.source and "vec::F32" in c.source
 
 

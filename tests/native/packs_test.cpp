@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <initializer_list>
 
+#include "cpu/engine/program_packs_half.h"
+#include "cpu/engine/program_packs_lanes.h"
 #include "cpu/engine/program_packs_math.h"
+#include "cpu/engine/program_packs_trig.h"
 #include "cpu/engine/program_tiles.h"
 
 namespace {
@@ -62,6 +65,15 @@ void functions(const float* x, const float* other) {
   DEAR(log10);
   DEAR(sin);
   DEAR(cos);
+  ONE(tan);
+  DEAR(lgamma);
+  ONE(digamma);
+  ONE(erfinv);
+  ONE(erfc);
+  ONE(asinh);
+  ONE(acosh);
+  ONE(atanh);
+  ONE(sign);
   ONE(floor);
   ONE(ceil);
   ONE(trunc);
@@ -80,6 +92,12 @@ void functions(const float* x, const float* other) {
   BINARY(clamp_max);
   COMPARE("clamp", math::clamp(a, -math::abs(b), math::abs(b)), math::clamp(a, -math::abs(b), math::abs(b)));
   BINARY(copysign);
+  BINARY(pow);
+  BINARY(atan2);
+  BINARY(hypot);
+  BINARY(fmod);
+  BINARY(remainder);
+  BINARY(floordiv);
   COMPARE("a + b", a + b, a + b);
   COMPARE("a - b", a - b, a - b);
   COMPARE("a * b", a * b, a * b);
@@ -94,6 +112,11 @@ void functions(const float* x, const float* other) {
   COMPARE("a == b", vec::choose(a == b, a, b), a == b ? a : b);
   COMPARE("a != b", vec::choose(a != b, a, b), a != b ? a : b);
   COMPARE("isnan", vec::choose(math::isnan(a), b, a), math::isnan(a) ? b : a);
+  COMPARE("isinf", vec::choose(math::isinf(a), b, a), math::isinf(a) ? b : a);
+  COMPARE("isfinite", vec::choose(math::isfinite(a), b, a), math::isfinite(a) ? b : a);
+  COMPARE("to float16", vec::cast<Half>(a), float(Half(a)));
+  COMPARE("to bfloat16", vec::cast<BFloat16>(a), float(BFloat16(a)));
+  COMPARE("to float", vec::cast<float>(a < b), static_cast<float>(a < b));
   COMPARE("and", vec::choose((a < b) & !(b < 1.0f), a, b), (a < b) && !(b < 1.0f) ? a : b);
   COMPARE("or", vec::choose((a < b) | (b < 1.0f), a, b), (a < b) || (b < 1.0f) ? a : b);
   COMPARE("xor", vec::choose((a < b) ^ (b < 1.0f), a, b), (a < b) != (b < 1.0f) ? a : b);
@@ -115,6 +138,30 @@ void parts_of_packs() {
     for (int i = 0; i < vec::kPack; ++i) {
       const float want = i < count ? from[i] : -1;
       failures += to[i] != want || pairs[2 * i] != want || pairs[2 * i + 1] != want;
+    }
+  }
+}
+
+// All numbers of a small type, to packs and back, and parts of a pack.
+template <class T>
+void small_floats() {
+  for (uint32_t u = 0; u < 1u << 16; u += vec::kPack) {
+    T from[vec::kPack], to[vec::kPack];
+    float y[vec::kPack];
+    for (uint32_t i = 0; i < vec::kPack; ++i) from[i].bits = static_cast<uint16_t>(u + i);
+    const Pack x = vec::load(from, vec::Whole());
+    vec::store(y, x, vec::Whole());
+    vec::store(to, vec::cast<T>(x), vec::Whole());
+    for (int i = 0; i < vec::kPack; ++i) failures += !same(y[i], float(from[i])) || !same(float(to[i]), y[i]);
+  }
+  for (int64_t count = 0; count <= vec::kPack + 2; ++count) {
+    T from[vec::kPack], to[vec::kPack], rest[vec::kPack];
+    for (int i = 0; i < vec::kPack; ++i) from[i] = T(static_cast<float>(i + 1)), to[i] = rest[i] = T(-1.0f);
+    vec::store(to, vec::load(from, vec::Part{count}), vec::Part{count});
+    if (count <= vec::kPack) vec::store(rest, vec::load(from, vec::First{count}), vec::First{count});
+    for (int i = 0; i < vec::kPack; ++i) {
+      failures += float(to[i]) != (i < count ? float(from[i]) : -1);
+      failures += count <= vec::kPack && float(rest[i]) != float(to[i]);
     }
   }
 }
@@ -190,6 +237,8 @@ int main(int argc, char** argv) {
     functions(ends, other);
   }
   parts_of_packs();
+  small_floats<Half>();
+  small_floats<BFloat16>();
   positions();
   tiles();
   if (failures) std::printf("%d differences\n", failures);

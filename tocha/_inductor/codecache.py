@@ -20,13 +20,14 @@ from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
 from tocha.codegen.cpp_program import units
 
-# GCC on aarch64 also schedules before it gives out registers: that takes time with the square of a block's length (two
-# thirds of all for a formula of 64 exponentials), and of thirty functions none gained by it.
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
-    "-ffp-contract=off", "-fno-semantic-interposition", "-fno-schedule-insns", "-w", "-DTOCHA_SINGLE_ISA",
+    "-ffp-contract=off", "-fno-semantic-interposition", "-w", "-DTOCHA_SINGLE_ISA",
 )  # fmt: skip
-
+# GCC on aarch64 also schedules before it gives out registers. Dear functions gain up to a tenth by it, as eager kernels do; but it
+# takes time with the square of a block's length (two thirds of all for a formula of 64 exponentials).
+UNSCHEDULED = ("-fno-schedule-insns",)
+SCHEDULED_CALLS = 8  # in a block
 
 LONG = 1 << 14  # characters of a source, for each of which a processor more is worth starting
 MOST_UNITS = 8
@@ -93,7 +94,7 @@ def key_parts(source: str) -> Parts:
         "source": source,
         "compiler": " ".join(command),
         "compiler version": compiler_version(command),
-        "flags": " ".join(all_flags()),
+        "flags": " ".join((*all_flags(), *source_flags(source))),
         "processor": processor(),
         "headers": headers_digest(),
     }
@@ -114,11 +115,22 @@ def all_flags() -> tuple[str, ...]:
     return (*FLAGS, *instruction_set())
 
 
+def source_flags(source: str) -> tuple[str, ...]:
+    """Flags for one source: those for long blocks, where it has one."""
+    calls = 0
+    for line in source.splitlines():
+        calls = calls + line.count("math::") if line.lstrip().startswith("const ") else 0
+        if calls > SCHEDULED_CALLS:
+            return UNSCHEDULED
+    return ()
+
+
 @cache
 def instruction_set() -> tuple[str, ...]:
     """Flags for this processor, or for what eager kernels are held to (TOCHA_CPU_ISA): compiled graphs round as those do."""
     if platform.machine() in ("aarch64", "arm64"):
-        return ("-mcpu=native",)
+        # Tuned as the eager kernels are: for Neoverse's own tables GCC makes loops that are a tenth slower there.
+        return ("-mcpu=native", "-mtune=generic")
     if os.environ.get("TOCHA_CPU_ISA") == "base":
         return ("-march=x86-64",)
     if _C._cpu_capability() == "AVX2":
@@ -154,10 +166,10 @@ def build(source: str, work: Path, made: Path) -> None:
     files = [work / (f"part_{i}.cpp" if i < len(texts) - 1 else "program.cpp") for i in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
+    flags = (*source_flags(source), *precompiled_flags())
     if len(files) == 1:
-        return run_compiler([*precompiled_flags(), "-shared", str(files[0]), "-o", str(made)])
+        return run_compiler([*flags, "-shared", str(files[0]), "-o", str(made)])
     objects = [str(f.with_suffix(".o")) for f in files]
-    flags = precompiled_flags()
     finish([start_compiler([*flags, "-c", str(f), "-o", o]) for f, o in zip(files, objects, strict=True)])
     run_compiler(["-shared", *objects, "-o", str(made)])
 

@@ -9,29 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_lanes import SHORT_BODY, write_lanes
 from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, write_out
 from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass, write_row
+from tocha.codegen.cpp_runs import write_runs
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
 from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
-from tocha.codegen.cpp_vectors import VectorLanes, write_vector_fold
+from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, refine
+from tocha.ir.kernels import LANES, POINTS, Kernel, Member, fold_count, fold_number, refine
 from tocha.ir.loops import Buffer, Load, Position, index_of
-from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
+from tocha.ir.node import INDEX, INPUT, PARAM, Cost, Node, topological
 from tocha.ir.rewrite import simplify
 from tocha.ir.sym_types import FloatExpr
 
-SHORT_BODY = 6  # statements
 UNROLLED_BODY = 10
+FORMS = {(scalar.where, d): "chosen({0}, {1}, {2})" for d in (dt.float32, dt.float64)}
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -146,7 +149,13 @@ class KernelWriter:
     # -- the whole
 
     def write(self) -> str:
-        body = self.lanes if self.kernel.kind == LANES else self.points if self.kernel.kind == POINTS else self.rows
+        body = (
+            partial(write_lanes, self)
+            if self.kernel.kind == LANES
+            else self.points
+            if self.kernel.kind == POINTS
+            else self.rows
+        )
         body()
         inner = self.text
         head = Text()
@@ -227,7 +236,7 @@ class KernelWriter:
             self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
-        if write_packs(self, p, outputs, variable, begin, end):
+        if write_packs(self, p, outputs, variable, begin, end) or write_runs(self, p, outputs, variable, begin, end):
             return
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
@@ -236,7 +245,8 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         t.put("#pragma GCC ivdep")
-        if len(code.body) <= UNROLLED_BODY:
+        dear = any(n.op.cost is Cost.EXPENSIVE for n in topological([n for _, n in outputs]))
+        if len(code.body) <= UNROLLED_BODY and not dear:
             t.put("#pragma GCC unroll 4")
         t.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
         for line in code.body:
@@ -353,10 +363,12 @@ class KernelWriter:
         states: dict[int, str],
         along: Any = None,
         vector: VectorForm | None = None,
+        short: bool = False,
     ) -> Emitted:
         """C++ of nodes: reads first, then what depends on them; results in order.
 
-        What does not change `along` a variable is read and computed before its loop. With `vector`, whole vectors are read.
+        What does not change `along` a variable is read and computed before its loop. With `vector`, whole vectors are read; with `short`,
+        shortcuts are taken.
         """
         prefix = f"t{self.passes}_"
         self.passes += 1
@@ -398,7 +410,7 @@ class KernelWriter:
                     declared.add(atom)
                     indirect.remove((atom, (value, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
-        code = emit(self.with_fixed(outputs, fixed), names, vector=vector)
+        code = emit(self.with_fixed(outputs, fixed), names, short=short, vector=vector, forms=None if vector else FORMS)
         self.faults |= code.faults
         return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
 
@@ -704,84 +716,6 @@ class KernelWriter:
         leaves = {n for n in topological(nodes) if n.op is PARAM}
         changed = scalar.substitute(nodes, {n: scalar.Output(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
         return emit(changed, Names(outputs=names, prefix=prefix), vector=vector)
-
-    # -- lanes
-
-    def lanes(self) -> None:
-        """Folds across rows: blocks of neighbouring results, each with its states side by side."""
-        members = self.kernel.members
-        first = members[0]
-        outer = first.row_sizes
-        folded = [n for n in first.column_sizes if n != 1]
-        rows = self.new_variables("r", outer)
-        steps = self.new_variables("j", folded)
-        for m in members:
-            self.place_rows(m, outer, rows)
-            if m.loop.fold is not None:
-                self.place_columns(m, folded, steps)
-        # Only what is folded may be taken together: the last dim of the results is the lanes.
-        folds = [m for m in members if m.loop.fold is not None]
-        folded, steps = self.coalesced(folded, steps, folds)
-        lane, width = rows[-1], outer[-1]
-        blocks = s.ceildiv(width, LANE_BLOCK)
-        self.task_rows = s.mul(s.product(outer[:-1]), blocks)
-        self.task_columns = s.mul(s.product(folded), LANE_BLOCK)
-        t = self.text
-        lane_name = self.names[s.atom_of(lane)]  # type: ignore[index]
-        t.open("for (int64_t task = begin; task < end; ++task) {")
-        t.put(f"const int64_t block = task % {self.index.grouped(blocks)} * {LANE_BLOCK};")
-        if len(outer) > 1:
-            t.put(f"const int64_t q = task / {self.index.grouped(blocks)};")
-            self.decode("q", outer[:-1], rows[:-1])
-        t.put(f"const int64_t width = index_min({LANE_BLOCK}, {self.index.grouped(width)} - block);")
-        p = Pass(self)
-        states, combined = self.combined(p, folds, lambda k: f"s_{k}[l]")
-        vectors = VectorLanes.of(self, p, folds, combined, lane)
-        types = [vectors.memory_type(k) for k in range(len(states))] if vectors is not None else None
-        if vectors is not None:
-            states = vectors.as_values(states)
-        code = self.emitted(p, combined, dict(enumerate(states)))
-        for line in code.prologue:
-            t.put(line)
-        self.start_states(folds, "s", str(LANE_BLOCK), types)
-        if vectors is not None:
-            vectors.write(folded, steps)
-            t.open("if (done < width) {")
-        for v, n in zip(steps[:-1], folded[:-1], strict=True):
-            name = self.names[s.atom_of(v)]  # type: ignore[index]
-            t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
-        name = self.names[s.atom_of(steps[-1])] if steps else "once"  # type: ignore[index]
-        t.open(f"auto step = [&](int64_t {name}, int64_t l) __attribute__((always_inline)) {{")
-        t.put(f"const int64_t {lane_name} = block + l;")
-        self.step_lines(code, [], folds, "s")
-        t.close("};")
-        end = self.index(folded[-1]) if folded else "1"
-        t.put("int64_t c = 0;")
-        # Several rows at once where that is little code: the states are then read and written less often.
-        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
-            t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
-            t.put("#pragma GCC ivdep")
-            calls = " ".join(f"step(c + {k}, l);" for k in range(times))
-            t.put(f"for (int64_t l = {'0' if vectors is None else 'done'}; l < width; ++l) {{ {calls} }}")
-            t.close()
-        for _ in steps[:-1] if vectors is None else (*steps[:-1], None):
-            t.close()
-        t.open("for (int64_t l = 0; l < width; ++l) {")
-        t.put(f"const int64_t {lane_name} = block + l;")
-        k = 0
-        for f, m in enumerate(folds):
-            for b in m.loop.results:
-                t.put(f"{b.dtype.cpp} v_{b.name};")
-            k = self.finish(m, states[k : k + len(m.loop.fold.states)], f"f{f}_", k)  # type: ignore[union-attr]
-            for b in m.loop.results:
-                self.variables[b] = f"v_{b.name}"
-                if b not in self.kernel.inner:
-                    self.store(b, f"v_{b.name}")
-        rest = [m for m in members if m.loop.fold is None]
-        if rest:
-            self.row_values(rest)
-        t.close()
-        t.close()
 
     @property
     def memory(self) -> list[Buffer]:

@@ -18,7 +18,7 @@ from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import INPUT, Node, topological
-from tocha.ir.packed import goes_on_packs
+from tocha.ir.packed import STORED, goes_on_packs
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
@@ -27,7 +27,7 @@ LONG_STEP = 64
 PACKS = VectorForm(
     "vec::pack",
     "vec::load({0}, how)",
-    {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::choose({0}, vec::pack(1.0f), vec::pack(0.0f))"},
+    {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::cast<{type}>({0})"},
     "vec::Positions{{{0}}}",
 )
 
@@ -41,8 +41,12 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
     for r, i in p.reads.items():
         if i in needed and not is_neighbours(r, variable):
             return False
-    stored = all(b.dtype is dt.float32 for b, _ in outputs) and stores(w, [b for b, _ in outputs], variable) is not None
-    return stored and bool(goes_on_packs(w.with_fixed(nodes, fixed), masks=True))
+    together = stores(w, [b for b, _ in outputs], variable)
+    if together is None or not all(b.dtype in STORED for b, _ in outputs):
+        return False
+    if any(count > 1 and outputs[i][0].dtype is not dt.float32 for i, count in together):
+        return False
+    return bool(goes_on_packs(w.with_fixed(nodes, fixed), compiled=True))
 
 
 def stores(w: Any, buffers: Sequence[Any], variable: Any) -> list[tuple[int, int]] | None:
@@ -66,7 +70,7 @@ def is_neighbours(r: Any, variable: Any) -> bool:
     """Whether what is read for the lanes of a pack are neighbours in memory, or positions that follow each other."""
     if isinstance(r, Position):
         return isinstance(r.value, s.Expr) and is_one(step_of(r.value, variable))
-    known = isinstance(r, Load) and r.guard is True and r.buffer.dtype in (dt.float32, dt.bool_)
+    known = isinstance(r, Load) and r.guard is True and r.buffer.dtype in (*STORED, dt.bool_)
     return known and is_one(step_of(r.address, variable))
 
 

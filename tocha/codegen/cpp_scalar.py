@@ -59,8 +59,18 @@ class Emitted:
 
 
 def shortcuts(outputs: Sequence[Node]) -> list[Node]:
-    """The nodes that have a form which vectorizes but is not right everywhere."""
-    return [n for n in topological(outputs) if n.op.shortcut is not None and n.dtype.is_floating]
+    """The nodes that have a form which vectorizes but is not right everywhere; what is computed before the loop needs none."""
+    varying: set[Node] = set()
+    for n in topological(outputs):
+        if n.op not in (CONSTANT, PARAM) and (not n.args or any(arg in varying for arg in n.args)):
+            varying.add(n)
+    return [n for n in topological(outputs) if n in varying and n.op.shortcut is not None and n.dtype.is_floating]
+
+
+def shortcut_test(node: Node, operands: Sequence[str]) -> str:
+    """What says that a node must not take its shortcut."""
+    assert node.op.shortcut is not None
+    return node.op.shortcut.unless.format(*operands)
 
 
 def shortcut_tests(nodes: Sequence[Node], names: Names) -> Emitted:
@@ -68,7 +78,7 @@ def shortcut_tests(nodes: Sequence[Node], names: Names) -> Emitted:
     arguments = [arg for n in nodes for arg in n.args]
     code = emit(arguments, names)
     values = iter(code.results)
-    tests = [n.op.shortcut.unless.format(*(next(values) for _ in n.args)) for n in nodes if n.op.shortcut is not None]
+    tests = [shortcut_test(n, [next(values) for _ in n.args]) for n in nodes]
     return Emitted(code.prologue, code.body, tuple(dict.fromkeys(tests)), code.faults)
 
 
@@ -93,8 +103,15 @@ def vectorizes(outputs: Sequence[Node]) -> bool:
     return varying is not None and any(node.op.vector and node.op.cost is Cost.EXPENSIVE for node in varying)
 
 
-def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: VectorForm | None = None) -> Emitted:
-    """The C++ of the formulas with these outputs; with `short`, taking shortcuts.
+def emit(
+    outputs: Sequence[Node],
+    names: Names,
+    *,
+    short: bool = False,
+    vector: VectorForm | None = None,
+    forms: Mapping[tuple[Primitive, DType], str] | None = None,
+) -> Emitted:
+    """The C++ of the formulas with these outputs; with `short`, taking shortcuts; `forms` are templates instead of the primitives' own.
 
     With `vector` the inputs are vectors; what does not depend on them is computed as a scalar, and made a vector where it is used.
 
@@ -119,9 +136,13 @@ def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: 
             if node.op is CONSTANT or node.op is PARAM:
                 invariant.add(node)
             continue
-        template = node.op.shortcut.cpp if short and node.op.shortcut and node.dtype.is_floating else _template(node)
+        template = _template(node)
         # Invariant divisions stay in the body: with no elements there must be no fault.
         hoisted = "{fault}" not in template and all(arg in invariant for arg in node.args)
+        if short and not hoisted and node.op.shortcut and node.dtype.is_floating:
+            template = node.op.shortcut.cpp
+        elif forms and not hoisted:
+            template = forms.get((node.op, node.dtype), template)
         faults |= "{fault}" in template
         name = f"{names.prefix}{len(prologue) + len(body)}"
         wide = vector if not hoisted else None

@@ -138,12 +138,22 @@ TOCHA_MATH Mask pack(bool x) TOCHA_BY_PARTS(I32, I32{} - static_cast<int32_t>(x)
   return load(lanes, Whole());
 }
 TOCHA_MATH Mask load(const uint8_t* p, Whole) {  // truths
+  Mask m;
+#if defined(__aarch64__)
+  const uint8x16_t bytes = vld1q_u8(p);
+  const int8x16_t set = vreinterpretq_s8_u8(vtstq_u8(bytes, bytes));
+  const int16x8_t low = vmovl_s8(vget_low_s8(set)), high = vmovl_high_s8(set);
+  m.part[0] = (I32)vmovl_s16(vget_low_s16(low));
+  m.part[1] = (I32)vmovl_high_s16(low);
+  m.part[2] = (I32)vmovl_s16(vget_low_s16(high));
+  m.part[3] = (I32)vmovl_high_s16(high);
+#else
   alignas(64) int32_t lanes[kPack];
 #pragma GCC ivdep
 #pragma GCC unroll 1
   for (int i = 0; i < kPack; ++i) lanes[i] = -static_cast<int32_t>(p[i] != 0);
-  Mask m;
   std::memcpy(&m, lanes, sizeof m);
+#endif
   return m;
 }
 TOCHA_MATH Mask load(const uint8_t* p, First n) {

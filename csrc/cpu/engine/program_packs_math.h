@@ -224,25 +224,5 @@ TOCHA_LANE_BY_LANE(log10)
 #endif
 #undef TOCHA_LANE_BY_LANE
 
-#if !TOCHA_VECTOR_F32
-// Great arguments of circular functions have a branch, which would keep the loop from being vectors.
-TOCHA_MATH bool any_is_great(Pack x) {
-  Pack a = abs(x);
-  return vec::any((a > kTrigLimit<float>)&(a < kInf<float>));
-}
-#define TOCHA_CIRCULAR(NAME)                                                                    \
-  __attribute__((noinline, cold)) inline Pack NAME##_of_great(Pack x) {                         \
-    return each_lane(x, [](float v) { return NAME(v); });                                       \
-  }                                                                                             \
-  TOCHA_MATH Pack NAME(Pack x) {                                                                \
-    if (any_is_great(x)) [[unlikely]]                                                           \
-      return NAME##_of_great(x);                                                                \
-    return each_lane(x, [](float v) __attribute__((always_inline)) { return NAME##_fast(v); }); \
-  }
-TOCHA_CIRCULAR(sin)
-TOCHA_CIRCULAR(cos)
-#undef TOCHA_CIRCULAR
-#endif
-
 }  // namespace math
 TOCHA_ISA_END

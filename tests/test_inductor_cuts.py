@@ -61,6 +61,11 @@ def test_gradients_of_moves(function, grad):
     tocha.testing.assert_close(y.grad, x.grad)
 
 
+def test_rows_of_many_dims_are_few_cases():
+    code = check(lambda x: F.pad(x, (1, 1) * 5) + 1, tocha.randn(2, 3, 2, 3, 4))
+    assert code.count("for (int64_t i4") <= 3 * 16
+
+
 small = st.integers(0, 4)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
@@ -149,14 +148,8 @@ class KernelWriter:
     # -- the whole
 
     def write(self) -> str:
-        body = (
-            partial(write_lanes, self)
-            if self.kernel.kind == LANES
-            else self.points
-            if self.kernel.kind == POINTS
-            else self.rows
-        )
-        body()
+        body = {LANES: write_lanes, POINTS: KernelWriter.points}.get(self.kernel.kind, KernelWriter.rows)
+        body(self)
         inner = self.text
         head = Text()
         head.lines.append(f"// {', '.join(dict.fromkeys(o for loop in self.kernel.loops for o in loop.origins))}")

@@ -143,6 +143,7 @@ ARITHMETIC: dict[Any, Any] = {
     scalar.neg: lambda a: s.scale(a, -1),
 }
 MOST_CUTS = 8
+MOST_CASES = 16  # of a row, by conditions on the dims outside of it
 
 
 def functions_in(e: Any) -> Iterator[s.Atom]:
@@ -358,12 +359,13 @@ class Cuts:
 
 
 def write_row(
-    w: Any, outer: Sequence[Any], p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str
-) -> None:
-    """A loop over the points of a row; conditions on the variables outside of it are asked once, before it."""
+    w: Any, outer: Sequence[Any], p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str, most: int = MOST_CASES,
+) -> None:  # fmt: skip
+    """A loop over the points of a row; conditions on the variables outside of it are asked once, before it, if that makes no more than so
+    many cases."""
     for i, v in enumerate(outer):
         cuts = Cuts(p, [n for _, n in outputs], v, turning=False)
-        if len(cuts.ranges) == 1:
+        if not 1 < len(cuts.ranges) <= most:
             continue
         for low, high in cuts.ranges:
             asked = "" if high is None else f"if ({w.names[cuts.atom]} < {w.index(high)}) "
@@ -374,7 +376,7 @@ def write_row(
                 w.text.open(f"{asked}{{")
             part, nodes = cuts.within(low, high)
             made = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
-            write_row(w, outer[i + 1 :], part, made, variable, begin, end)
+            write_row(w, outer[i + 1 :], part, made, variable, begin, end, most // len(cuts.ranges))
         w.text.close()
         return
     w.emit_points(p, outputs, variable, begin, end)

@@ -44,7 +44,7 @@ def rows_of_columns(x, y):
     x[4, 5] = 3
 
 
-WRITES = {"row": (row, 64), "column": (column, 200), "rows": (rows, 30 * 64), "rows of columns": (rows_of_columns, 7 * 64)}  # fmt: skip
+WRITES = {"row": (row, 64), "column": (column, 200), "rows": (rows, 10 * 64), "rows of columns": (rows_of_columns, 7 * 64)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", WRITES)

@@ -84,7 +84,8 @@ class Kernel:
         return [b for loop in self.loops for b in loop.results]
 
     def reads(self) -> set[Buffer]:
-        return {load.buffer for loop in self.loops for load in loop.loads()}
+        stored_into = {loop.part.buffer for loop in self.loops if loop.part is not None}
+        return {load.buffer for loop in self.loops for load in loop.loads()} | stored_into
 
     def __repr__(self) -> str:
         return f"{self.name} ({self.kind}):\n" + "\n".join(f"  {loop!r}" for loop in self.loops)

@@ -154,8 +154,10 @@ class Planner:
                 if old is not None:
                     taken.add(old)
                     self.plan.shared.setdefault(item, set()).update((b, old))
+                if b in self.plan.written:
+                    continue
                 if not self.in_arena(b):
-                    if old is not None and b not in self.plan.written:
+                    if old is not None:
                         self.plan.reused[b] = old
                     continue
                 head = next((h for h, g in groups.items() if old in g), b) if old is not None else b

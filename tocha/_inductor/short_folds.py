@@ -14,6 +14,7 @@ from tocha.ir.node import Node, topological
 from tocha.ir.rewrite import simplify
 
 SHORT = 7  # elements: of eight on, vectors along them do as well
+MANY = 64  # results, of fewer there is nothing to gain
 MOST_NODES, MOST_READS = 96, 21
 
 
@@ -26,6 +27,9 @@ def is_short(loop: Loop) -> bool:
         return False
     sizes = loop.sizes[len(loop.sizes) - loop.folded :]
     n = s.product(sizes)
+    results = s.product(loop.outer)
+    if isinstance(results, int) and results < MANY:
+        return False
     if not isinstance(n, int) or not 0 < n <= SHORT or is_expensive((*loop.formulas, *loop.fold.combine)):
         return False
     nodes = len(topological((*loop.formulas, *loop.fold.combine)))

@@ -81,7 +81,19 @@ if TYPE_CHECKING:
 
 
 _config_module.install(__name__, _TABLE, OTHER_SETTINGS)
-PASSES = ("inline", "rewrite", "in_place", "cut", "fuse", "products", "epilogues", "side_by_side", "sooner", "reuse")
+PASSES = (
+    "short_folds",
+    "inline",
+    "rewrite",
+    "in_place",
+    "cut",
+    "fuse",
+    "products",
+    "epilogues",
+    "side_by_side",
+    "sooner",
+    "reuse",
+)
 
 
 def runs(name: str) -> bool:

@@ -16,6 +16,7 @@ from tocha._inductor.in_place import written_in_place
 from tocha._inductor.inlining import inline, needed_in_memory
 from tocha._inductor.products import attach_epilogues
 from tocha._inductor.rewrites import rewritten
+from tocha._inductor.short_folds import without_short_folds
 from tocha._inductor.side_by_side import side_by_side
 from tocha._inductor.sooner import sooner
 from tocha.ir import dtypes as dt
@@ -87,6 +88,8 @@ class Scheduler:
         self.bound_at: dict[s.Atom, int] = {}
 
     def run(self) -> list[Item]:
+        if config.runs("short_folds"):
+            self.program.steps = without_short_folds(self.program.steps, self.known)
         steps = inline(self.program) if config.runs("inline") else self.program.steps
         steps = rewritten(steps, self.known) if config.runs("rewrite") else steps
         if config.runs("in_place") and config.runs("reuse"):

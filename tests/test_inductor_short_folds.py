@@ -24,16 +24,14 @@ def check(function, *args):
 
 
 @pytest.mark.parametrize("name", FOLDS)
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7])
+@pytest.mark.parametrize("size", [2, 3, 7])
 def test_short_folds_are_as_uncompiled_ones(name, size):
     tocha.manual_seed(size)
     x = tocha.randn(90, size)
     x[:7, 0] = tocha.tensor(SPECIAL)
     x[5:20] = x[5:20].round()  # ties
     function = FOLDS[name]
-    check(lambda x: function(x, -1), x)
-    check(lambda x: function(x.t(), 0), x)
-    check(lambda x: function(x * 2 + 1, -1), x.double())
+    check(lambda x, y: (function(x, -1), function(x.t(), 0), function(y * 2 + 1, -1)), x, x.double())
 
 
 @pytest.mark.parametrize("dtype", [tocha.bfloat16, tocha.float16, tocha.int32, tocha.int64, tocha.uint8, tocha.bool])

@@ -20,10 +20,10 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.loops import Buffer, Call, Followed, Geometry, Load, Loop, Part, Program, Step, address_of
 from tocha.ir.memory import new_values, same_layout
 from tocha.ir.node import INPUT, Node, topological
+from tocha.ir.packed import COMPARISONS
 from tocha.ir.rewrite import simplify
 from tocha.operators.record import OPERATORS
 
-COMPARISONS = (scalar.lt, scalar.le, scalar.gt, scalar.ge, scalar.eq, scalar.ne)
 WORTH = 2  # how many times the part a tensor must be
 
 Window = tuple[tuple[Any, Any], ...]  # first index and the one past the last, dim by dim
@@ -114,7 +114,7 @@ def narrowed(loop: Loop, base: Buffer, known: Assumptions) -> Loop | None:
         return None
     variables = tuple(variable(d, n, known) for d, n in enumerate(sizes))
     index = tuple(s.add(low, v) for (low, _), v in zip(window, variables, strict=True))
-    at = {a: i for v, i in zip(loop.variables, index, strict=True) if (a := atom_in(v)) is not None}
+    at = {a: i for v, i in zip(loop.variables, index, strict=True) if (a := s.atom_of(v)) is not None}
     made = composed(composed(loop, at, known), {}, known)  # twice: what conditions decide is not read any more
     own = known.simplify(address_of(index, base.strides))
     if not all(r.buffer is not base or is_at(own, r, known) for r in made.loads()):
@@ -172,11 +172,6 @@ def variable(dim: int, size: Any, known: Assumptions) -> Any:
     return made
 
 
-def atom_in(variable: Any) -> s.Atom | None:
-    """The symbol that a loop's variable is; dims of one element have none."""
-    return s.atom_of(variable) if isinstance(variable, s.Expr) else None
-
-
 class Narrowing:
     """Where a loop's result differs from an input's element at the same place: a window, dim by dim, that holds all such points."""
 
@@ -206,7 +201,7 @@ class Narrowing:
             return False
         at: dict[s.Atom, Any] = {}
         for d, (v, side) in enumerate(zip(self.loop.variables, within, strict=True)):
-            if (atom := atom_in(v)) is not None:
+            if (atom := s.atom_of(v)) is not None:
                 at[atom] = s.add(side[0], variable(d, size_of(side, self.known), self.known))
         own, there = (self.known.simplify(s.substitute(e, at)) for e in (self.own, r.address))
         held = r.guard if isinstance(r.guard, bool) else self.known.holds(s.substitute(r.guard, at))
@@ -222,7 +217,7 @@ class Narrowing:
         if not isinstance(r, s.Relation) or r.kind not in ("ge", "eq"):
             return within
         asked = s.free_symbols(r)
-        mine = [(d, a) for d, v in enumerate(self.loop.variables) if (a := atom_in(v)) is not None and a in asked]
+        mine = [(d, a) for d, v in enumerate(self.loop.variables) if (a := s.atom_of(v)) is not None and a in asked]
         if len(mine) != 1:
             return within
         ((d, atom),) = mine

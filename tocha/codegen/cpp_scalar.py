@@ -35,9 +35,8 @@ class VectorForm:
     load: str = ""
     templates: Mapping[Primitive, str] = field(default_factory=dict)
     position: str = ""  # what stands for positions, given the first
-    of_states: Mapping[Primitive, str] = field(
-        default_factory=dict
-    )  # operators where an operand is the state of a fold
+    # Of operators where an operand is the state of a fold.
+    of_states: Mapping[Primitive, str] = field(default_factory=dict)
 
 
 REGISTERS = VectorForm()  # of csrc/cpu/vecmath/avx512.h and neon.h

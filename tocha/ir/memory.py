@@ -192,10 +192,8 @@ class Planner:
             return part.buffer
         target = self.targets.get(b)
         if target is not None:
-            values = {
-                target,
-                *(v for v, place in self.plan.written.items() if place is target),
-            }  # what lay there so far
+            # What lay there so far.
+            values = {target, *(v for v, place in self.plan.written.items() if place is target)}
             seen = {r for r in kernel.reads() - values if target in self.bases.get(r, ())}
             read_later = any(self.last.get(v, -1) > i for v in values) or bool(values & taken) or bool(seen)
             read = values & kernel.reads() or {target}

@@ -155,6 +155,20 @@ def test_writes_and_constants_come_back(folder, compilations):
     assert compilations["lowered"] == 1
 
 
+def test_views_come_back(folder, compilations):
+    def parts(x):
+        return *x.split([1, 2], dim=1), (x * 2).view(dtype=tocha.int32), x.diagonal(offset=-1)
+
+    x = tocha.arange(9.0).view(3, 3)
+    for _ in range(2):
+        tocha._dynamo.reset()
+        own = tocha.compile(parts)(x)
+        for a, b in zip(own, parts(x), strict=True):
+            assert a.stride() == b.stride() and tocha.equal(a, b)
+        assert own[3].data_ptr() == x[1].data_ptr()
+    assert compilations["lowered"] == 1
+
+
 def test_other_facts_are_other_entries(folder, compilations):
     f = lambda x: x * 2.25  # noqa: E731
     for x in (tocha.ones(3), tocha.ones(3, dtype=tocha.float64), tocha.ones(3, 4), tocha.ones(4, 3).t()):

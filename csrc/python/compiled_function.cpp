@@ -24,12 +24,19 @@ namespace {
 using autograd::Grads;
 using autograd::NodeRef;
 
-enum OutputKind { kRaw = 0, kInput = 1, kConstant = 2 };
+enum OutputKind { kRaw = 0, kInput = 1, kConstant = 2, kView = 3 };
 
 struct Output {
   int kind;
   size_t index;
   Ref value;
+};
+struct View {  // made when the graph has run, of a result, an argument or an earlier view
+  int kind;
+  size_t index;
+  bool recorded;  // whether autograd sees it
+  Ref made;       // the operator; none: one of the many that the other is
+  Ref arguments, names;
 };
 struct Write {  // a result of the graph becomes the new value of an input
   size_t input, raw;
@@ -58,6 +65,7 @@ struct Plan {
   std::vector<Layout> tangents;
   std::vector<Output> outputs;
   std::vector<Write> writes;
+  std::vector<View> views;
   std::vector<std::vector<size_t>> sources;  // per argument: the gradients of results that reach it
   std::vector<Refusal> refusals;
 
@@ -313,6 +321,16 @@ void write(const Write& w, PyObject* target, PyObject* found, const Tensor& valu
   for (; left > 0; --left) t.bump_version();
 }
 
+Ref view(const View& v, PyObject* of) {
+  if (v.made.get() == Py_None) return own(PySequence_GetItem(of, PyLong_AsSsize_t(item(v.arguments, 0))));
+  std::vector<PyObject*> stack{of};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(v.arguments.get()); ++i)
+    stack.push_back(PyTuple_GET_ITEM(v.arguments.get(), i));
+  auto named = static_cast<size_t>(PyTuple_GET_SIZE(v.names.get()));
+  autograd::GradMode mode(v.recorded && autograd::grad_enabled());
+  return own(PyObject_Vectorcall(v.made.get(), stack.data(), stack.size() - named, named ? v.names.get() : nullptr));
+}
+
 PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
     PlanRef plan = *reinterpret_cast<FunctionObject*>(self)->plan;
@@ -330,14 +348,19 @@ PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyO
     if (records) results = recorded(plan, args, n, found);
     auto raw = [&](size_t i) { return records && results[i] ? results[i].object() : item(found, i); };
     for (const Write& w : plan->writes) write(w, args[w.input], item(found, w.raw), Tensor::borrow(raw(w.raw)));
+    std::vector<Ref> views;
+    auto there = [&](int kind, size_t i) { return kind == kRaw ? raw(i) : kind == kInput ? args[i] : views[i].get(); };
+    for (const View& v : plan->views) views.push_back(view(v, there(v.kind, v.index)));
     size_t count = plan->whole ? plan->outputs.size() : plan->raws;
     Ref out = own(PyTuple_New(static_cast<Py_ssize_t>(count)));
     for (size_t i = 0; i < count; ++i) {
       PyObject* o = nullptr;
-      if (!plan->whole || plan->outputs[i].kind == kRaw)
-        o = raw(plan->whole ? plan->outputs[i].index : i);
+      if (!plan->whole)
+        o = raw(i);
+      else if (const Output& from = plan->outputs[i]; from.kind == kConstant)
+        o = from.value.get();
       else
-        o = plan->outputs[i].kind == kInput ? args[plan->outputs[i].index] : plan->outputs[i].value.get();
+        o = there(from.kind, from.index);
       PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Py_NewRef(o));
     }
     return out.give();
@@ -369,17 +392,32 @@ void read_layouts(Plan& plan, PyObject* tangents) {
   }
 }
 
+void read_views(Plan& plan, PyObject* views) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(views); ++i) {
+    PyObject *kind, *index, *made, *arguments, *names;
+    int recorded;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(views, i), "OOpOO!O!", &kind, &index, &recorded, &made, &PyTuple_Type,
+                          &arguments, &PyTuple_Type, &names))
+      throw PythonError();
+    View v{static_cast<int>(index_of(kind)), index_of(index),   recorded != 0, Ref::borrow(made),
+           Ref::borrow(arguments),           Ref::borrow(names)};
+    TOCHA_CHECK(v.kind != kView || v.index < plan.views.size(), Value,
+                "[compiled graph] a view is made of earlier ones");
+    plan.views.push_back(std::move(v));
+  }
+}
+
 // _CompiledFunction(forward, boxed, raws, differentiable, tangents, copied, make_backward, refuse_twice, otherwise,
-//                   backward_otherwise, outputs or None, writes, sources, refusals)
+//                   backward_otherwise, outputs or None, writes, sources, refusals, views)
 PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
     PyObject *forward, *raws, *differentiable, *tangents, *copied, *make_backward, *refuse_twice, *otherwise,
-        *backward_otherwise, *outputs, *writes, *sources, *refusals;
+        *backward_otherwise, *outputs, *writes, *sources, *refusals, *views;
     int boxed;
-    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOOO!O!O!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
+    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOOO!O!O!O!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
                           &PyTuple_Type, &tangents, &PyTuple_Type, &copied, &make_backward, &refuse_twice, &otherwise,
                           &backward_otherwise, &outputs, &PyTuple_Type, &writes, &PyTuple_Type, &sources, &PyTuple_Type,
-                          &refusals))
+                          &refusals, &PyTuple_Type, &views))
       throw PythonError();
     auto plan = std::make_shared<Plan>();
     plan->forward = Ref::borrow(forward);
@@ -418,6 +456,7 @@ PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
       ErrorKind kind = not_implemented ? ErrorKind::NotImplemented : ErrorKind::Runtime;
       plan->refusals.push_back({index_of(raw), indices_of(arguments), kind, reason});
     }
+    read_views(*plan, views);
     auto* made = reinterpret_cast<FunctionObject*>(own(type->tp_alloc(type, 0)).give());
     made->vectorcall = call_function;
     made->plan = new PlanRef(std::move(plan));

@@ -16,7 +16,10 @@ from tocha._functorch.aot_autograd import (
     make_boxed_compiler,
     nop,
 )
+from tocha._functorch.functionalize import Step
+from tocha._functorch.joint import VIEW_OF_INPUT, Output
 from tocha._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from tocha._functorch.runtime import native_outputs
 
 
 def no_writes(graph, _):
@@ -465,3 +468,35 @@ def test_gradients_that_do_not_come_have_the_sizes_of_the_call(backend):
         f(x).backward()
         compiled(y).backward()
         tocha.testing.assert_close(x.grad, y.grad)
+
+
+def views_given(x, w):
+    y = x * w
+    first, *_, last = x.split(2)
+    return first, last, x.t()[1:], y.view(-1), y, x.detach().unsqueeze(0)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_views_of_arguments_and_results_are_made_as_the_program_makes_them(recorded):
+    given = [tocha.randn(6, 4).requires_grad_(recorded), tocha.randn(4)]
+    own, expected = tocha.compile(views_given, fullgraph=True)(*given), views_given(*given)
+    for a, b in zip(own, expected, strict=True):
+        assert (a.shape, a.stride(), a.storage_offset()) == (b.shape, b.stride(), b.storage_offset())
+        assert a.requires_grad == b.requires_grad and a._is_view() == b._is_view() and tocha.equal(a, b)
+    x, (first, _, turned, flat, product, _) = given[0], own
+    assert [type(v.grad_fn).__name__ for v in (first, turned)] == [
+        type(v.grad_fn).__name__ for v in (expected[0], expected[2])
+    ]
+    with tocha.no_grad():
+        turned[0, 0], flat[1] = 7.0, 8.0
+    assert x[0, 1] == 7 and product[0, 1] == 8
+    if recorded:
+        (turned.sum() + flat.sum()).backward()
+        assert tocha.equal(x.grad, given[1].expand(6, 4) + (tocha.arange(4) >= 1))
+
+
+def test_views_that_one_call_makes_are_made_by_one_call():
+    outputs = [Output(VIEW_OF_INPUT, 0, (Step(tocha.ops.aten.split.Tensor, (2,), {}, k),)) for k in range(3)]
+    found, views = native_outputs(outputs)
+    assert [made is None for *_, made, _, _ in views] == [False, True, True, True]
+    assert [index for _, index, _ in found] == [1, 2, 3]

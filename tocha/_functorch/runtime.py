@@ -14,6 +14,7 @@ from tocha._functorch.joint import (
     PART,
     RAW,
     VIEW_OF_INPUT,
+    VIEW_OF_RAW,
     Mutation,
     Output,
     Refusal,
@@ -71,6 +72,8 @@ class Backward:
 # Sizes and strides; where those are symbols the order of dims from the innermost on, and nothing.
 Layout = tuple[tuple[int, ...], tuple[int, ...]]
 NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
+VIEW = 3
+ORIGINS = {VIEW_OF_RAW: NATIVE_KINDS[RAW], VIEW_OF_INPUT: NATIVE_KINDS[INPUT]}
 
 
 @dataclass
@@ -99,8 +102,13 @@ class Wrapping:
     @property
     def is_native(self) -> bool:
         """Whether nothing but the native function is needed."""
-        plain = all(o.kind in NATIVE_KINDS for o in self.outputs) and all(map(is_plain_write, self.mutations))
+        plain = all(map(is_plain_result, self.outputs)) and all(map(is_plain_write, self.mutations))
         return plain and self.on_bases is None and self.wrappers is None
+
+
+def is_plain_result(o: Output) -> bool:
+    """Whether a result is a value that is there, or a view of one by numbers that do not change."""
+    return o.kind in NATIVE_KINDS or (o.kind in ORIGINS and not any(step.is_symbolic for step in o.chain))
 
 
 def is_plain_write(m: Mutation) -> bool:
@@ -330,7 +338,7 @@ def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
     """Results of the graph that are new values of inputs and nothing else, where the graph may write to the input itself."""
     if not w.is_native or w.copied:
         return {}
-    handed_out = {o.index for o in w.outputs if o.kind == RAW}
+    handed_out = {o.index for o in w.outputs if o.kind in (RAW, VIEW_OF_RAW)}
     places: dict[int, int] = {}
     for m in w.mutations:
         given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
@@ -365,13 +373,39 @@ def wrapped(w: Wrapping, forward: Callable, backward: Any = None) -> Compiled:
     return made
 
 
+def native_outputs(outputs: Sequence[Output]) -> tuple[tuple, tuple]:
+    """Where results come from, and the views that are made for them, each once.
+
+    A view: what it is made of (a kind and a place, of other views too), whether autograd sees it, and the operator with its arguments and
+    the names of the last of them; without an operator it is one of many that another returned."""
+    views: list[tuple] = []
+
+    def place_of(view: tuple) -> int:
+        if view not in views:
+            views.append(view)
+        return views.index(view)
+
+    found = []
+    for o in outputs:
+        kind, index = ORIGINS.get(o.kind, NATIVE_KINDS.get(o.kind)), max(o.index, 0)
+        for step in o.chain:
+            made = getattr(step.handle, "_op", step.handle)
+            arguments, names = (*step.args, *step.kwargs.values()), tuple(step.kwargs)
+            kind, index = VIEW, place_of((kind, index, o.recorded, made, arguments, names))
+            if step.index is not None:
+                kind, index = VIEW, place_of((kind, index, o.recorded, None, (step.index,), ()))
+        found.append((kind, index, o.value))
+    return tuple(found), tuple(views)
+
+
 def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse: Callable | None) -> Callable:
     """The graph with its node and its writes, as one native function."""
     outputs: tuple | None = None
     writes: tuple = ()
+    views: tuple = ()
     otherwise = slow
     if w.is_native:
-        outputs = tuple((NATIVE_KINDS[o.kind], max(o.index, 0), o.value) for o in w.outputs)
+        outputs, views = native_outputs(w.outputs)
         writes = tuple((m.input, m.raw, m.recorded, m.writes) for m in w.mutations)
         around = Compiled(w, slow)
         otherwise = lambda *args: tuple(around(args))  # noqa: E731
@@ -386,7 +420,7 @@ def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse
     return _C._CompiledFunction(
         forward, getattr(forward, "_boxed_call", False), w.num_raw, tuple(w.differentiable), tuple(w.layouts),
         tuple(w.copied), backward.callable if backward is not None else None, refuse, otherwise, backward_otherwise,
-        outputs, writes, tuple(map(tuple, w.sources)), refusals,
+        outputs, writes, tuple(map(tuple, w.sources)), refusals, views,
     )  # fmt: skip
 
 

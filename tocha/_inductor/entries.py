@@ -12,6 +12,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
+from tocha._functorch.functionalize import Step
 from tocha._functorch.joint import Mutation, Output, Refusal
 from tocha._functorch.runtime import Wrapping
 from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor, _Truth
@@ -121,16 +122,40 @@ def operator_named(key: str) -> Callable:
         return record_call(record_named(name)[0], False)._op
     if kind == "in_place":
         return change_of_memory(record_named(name)[0])
+    return handle_named(name)._op
+
+
+def handle_named(name: str) -> Any:
     found: Any = tocha.ops
     for part in name.split("."):
         found = getattr(found, part)
-    return found._op
+    return found
+
+
+def encode_step(step: Step) -> Any:
+    if getattr(step.handle, "namespace", "") != "aten":
+        raise NotKept(f"a view by {step.handle}")
+    return [str(step.handle), encode(step.args), [[k, encode(v)] for k, v in step.kwargs.items()], step.index]
+
+
+def decode_step(v: Any) -> Step:
+    name, args, kwargs, index = v
+    return Step(handle_named(name), decode(args), {k: decode(x) for k, x in kwargs}, index)
+
+
+def encode_output(o: Output) -> Any:
+    return [o.kind, o.index, encode(o.value), o.recorded, [encode_step(step) for step in o.chain]]
+
+
+def decode_output(v: Any) -> Output:
+    kind, index, value, recorded, chain = v
+    return Output(kind, index, tuple(map(decode_step, chain)), recorded, decode(value))
 
 
 def encode_wrapping(w: Wrapping) -> Any:
     return {
         "raws": w.num_raw,
-        "outputs": [[o.kind, o.index, encode(o.value)] for o in w.outputs],
+        "outputs": [encode_output(o) for o in w.outputs],
         "mutations": [[m.input, m.raw, m.recorded, m.writes] for m in w.mutations],
         "differentiable": list(w.differentiable),
         "layouts": [[list(sizes), list(strides)] for sizes, strides in w.layouts],
@@ -143,7 +168,7 @@ def encode_wrapping(w: Wrapping) -> Any:
 def decode_wrapping(v: Any) -> Wrapping:
     return Wrapping(
         v["raws"],
-        [Output(kind, index, value=decode(value)) for kind, index, value in v["outputs"]],
+        [decode_output(o) for o in v["outputs"]],
         [Mutation(place, raw, recorded, writes=writes) for place, raw, recorded, writes in v["mutations"]],
         v["differentiable"],
         [(tuple(sizes), tuple(strides)) for sizes, strides in v["layouts"]],

@@ -292,3 +292,23 @@ def test_a_cache_for_a_while(folder, compilations):
             tocha.compile(lambda x: x.sin() + 1)(tocha.zeros(4))
         assert compilations["compiled"] == times and any(name.endswith(".so") for name in found)
     assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(folder) and not list(folder.rglob("*.so"))
+
+
+def test_the_prelude_is_precompiled_while_a_graph_is_traced(folder, monkeypatch):
+    told, start, lower = [], codecache.start_compiler, programs.lower_graph
+    monkeypatch.setattr(
+        codecache, "start_compiler", lambda a: (told.append(a[1] if a[0] == "-x" else "source"), start(a))[1]
+    )
+    monkeypatch.setattr(programs, "lower_graph", lambda *a: (told.append("lowering"), lower(*a))[1])
+    assert_close(tocha.compile(lambda x: x * 7.5)(tocha.ones(3)), tocha.full((3,), 7.5))
+    assert told == ["c++-header", "lowering", "source"]
+    assert not codecache.under_way
+    (made,) = (folder / "headers").rglob("*.gch")
+    assert made.parts[-3:] == ("cpu", "engine", "program_prelude.h.gch")
+
+
+def test_a_prelude_that_nobody_waits_for_leaves_nothing_behind(folder):
+    started = codecache.Precompiling(folder / "headers" / "x")
+    started.stop()
+    assert started.process.returncode is not None
+    assert not [p for p in (folder / "headers").rglob("*") if p.is_file()]

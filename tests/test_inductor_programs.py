@@ -513,9 +513,53 @@ def test_long_sources_are_compiled_in_parts(monkeypatch, kernel_cache):
 
 
 def test_a_part_that_does_not_compile_is_told(monkeypatch):
-    source = f"{cpp_program.HEADER}void kernel_0(void* context, int64_t begin, int64_t end) {{}}\n{cpp_program.BETWEEN}this is none\n{cpp_program.ENTRY}return 0; }}\n"
+    source = f"{cpp_program.HEADER}void kernel_0(void* context, int64_t begin, int64_t end) {{}}\n{cpp_program.BETWEEN}this is none\n{cpp_program.ENTRY}{cpp_program.OPENING}return 0; }}\n"
     monkeypatch.setattr(codecache, "LONG", 1)
     monkeypatch.setattr(codecache, "processors", lambda: 2)
     assert len(cpp_program.units(source, 2)) == 2
     with pytest.raises(codecache.CompilerError, match="refused the generated code"):
         codecache.compile_source(source, codecache.key_parts(source))
+
+
+def layers(x, weights, scales):
+    for w, scale in zip(weights, scales, strict=True):
+        x = x + tocha.nn.functional.gelu(tocha.layer_norm(x @ w, (8,)) * scale)
+    return x
+
+
+def test_kernels_of_layers_that_do_the_same_are_one_function():
+    def kernels_and_functions(scales):
+        given = numbers(4, 8), [numbers(8, 8) for _ in range(5)]
+        found = tocha._dynamo.explain(lambda x, ws: layers(x, ws, scales))(*given)
+        assert_close(tocha.compile(layers)(*given, scales), layers(*given, scales))
+        steps = [k for k in found.kernels if k["kind"] != "call"]
+        assert all(k["source"] and k["operators"] for k in steps)
+        return len(steps), len({k["source"] for k in steps})
+
+    kernels, functions = kernels_and_functions([2.0] * 5)
+    assert kernels == 5 and functions == 1
+    assert kernels_and_functions([2.0, 3.0, 2.0, 3.0, 2.0]) == (5, 2)  # numbers are not names
+
+
+def test_names_alone_do_not_make_kernels_different():
+    text = "// add_3\nvoid kernel_7(int) {\n  v_add_4 = row_mul_2[v_add_9] + 1;\n}\n"
+    other = "// add_8\nvoid kernel_12(int) {\n  v_sub_1 = row_exp_5[v_sub_3] + 1;\n}\n"
+    assert cpp_program.form_of(text, "kernel_7") == cpp_program.form_of(other, "kernel_12")
+    for change in (("[v_sub_3]", "[v_sub_1]"), ("+ 1", "+ 2"), ("row_exp_5", "v_sub_1")):
+        assert cpp_program.form_of(text, "kernel_7") != cpp_program.form_of(other.replace(*change), "kernel_12")
+
+
+def test_long_entries_are_not_optimized(monkeypatch, kernel_cache):
+    monkeypatch.setattr(cpp_program, "LONG_ENTRY", 0)
+    found = []
+    monkeypatch.setattr(codecache, "compile_source", lambda s, p, make=codecache.compile_source: (found.append(s), make(s, p))[1])  # fmt: skip
+
+    def function(x, n):
+        y = x.sort().values[: n // 2] * (n % 3) ** 0.5
+        x.add_(1)
+        return y, x.view(-1), n * 1.5
+
+    compiled = tocha.compile(function, dynamic=True, fullgraph=True)
+    for n in (6, 7, 9):
+        assert_close(compiled(numbers(n), n), function(numbers(n), n))
+    assert found and all("TOCHA_UNOPTIMIZED" in s for s in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import platform
@@ -201,20 +202,65 @@ def finish(started: Sequence[subprocess.Popen[str]]) -> None:
             raise CompilerError(f"[compile] {compiler()[0]} refused the generated code:\n{text[:4000]}")
 
 
+class Precompiling:
+    """The prelude while the compiler makes its precompiled form, in a folder of the cache."""
+
+    def __init__(self, folder: Path):
+        self.made = folder / f"{PRELUDE}.gch"
+        self.made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.work = tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True)
+        self.new = Path(self.work.name) / "prelude.gch"
+        self.process = start_compiler(["-x", "c++-header", str(include_directory() / PRELUDE), "-o", str(self.new)])
+        atexit.register(self.stop)
+
+    def finish(self) -> None:
+        try:
+            finish([self.process])
+            os.replace(self.new, self.made)
+        finally:
+            self.stop()
+
+    def stop(self) -> None:
+        """Nobody waits for it any more."""
+        atexit.unregister(self.stop)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+        self.work.cleanup()
+
+
+under_way: dict[tuple[int, Path], Precompiling] = {}  # by process: a fork cannot wait for what its parent started
+
+
+def prelude_folder() -> Path | None:
+    """Where GCC finds the prelude in its precompiled form, which is made once; other compilers read the header."""
+    if "clang" in compiler_version(compiler()).lower() or "zig" in " ".join(compiler()):
+        return None
+    return store.root() / "headers" / digest(key_parts(""))
+
+
+def start_prelude() -> None:
+    """Has the prelude precompiled, if it is not, while a graph is being traced. What goes wrong is told when it is needed."""
+    if precompiled_flags.cache_info().currsize:
+        return
+    try:
+        folder = prelude_folder()
+        if folder is not None and not (folder / f"{PRELUDE}.gch").exists() and (os.getpid(), folder) not in under_way:
+            under_way[os.getpid(), folder] = Precompiling(folder)
+    except (CompilerError, OSError):
+        pass
+
+
 @cache
 def precompiled_flags() -> tuple[str, ...]:
-    """What makes GCC take the prelude in its precompiled form, which is made once; other compilers read the header."""
-    if "clang" in compiler_version(compiler()).lower() or "zig" in " ".join(compiler()):
+    """What makes the compiler take the prelude in its precompiled form."""
+    folder = prelude_folder()
+    if folder is None:
         return ()
-    root = store.root() / "headers" / digest(key_parts(""))
-    made = root / f"{PRELUDE}.gch"
     try:
-        if not made.exists():
-            made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=root) as work:
-                new = Path(work) / "prelude.gch"
-                run_compiler(["-x", "c++-header", str(include_directory() / PRELUDE), "-o", str(new)])
-                os.replace(new, made)
+        started = under_way.pop((os.getpid(), folder), None)
+        if started is not None or not (folder / f"{PRELUDE}.gch").exists():
+            (started or Precompiling(folder)).finish()
     except OSError:  # a disk that takes nothing: the header is read
         return ()
-    return (f"-I{root}",)
+    return (f"-I{folder}",)

@@ -99,6 +99,7 @@ class Compilation:
         return made
 
     def traced(self) -> Any:
+        codecache.start_prelude()
         return aot_module_simplified(
             self.module, self.inputs, fw_compiler=self.compile, bw_compiler=self.compile_backward,
             partition_fn=min_cut_rematerialization_partition,

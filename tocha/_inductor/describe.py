@@ -57,10 +57,11 @@ def flops(loop: Loop) -> int | None:
 
 
 def sources(source: str) -> dict[str, str]:
-    """The text of each kernel's function, by its name."""
+    """The text of each kernel's function, by the names of all kernels that it is for."""
     found = {}
-    for m in re.finditer(r"^(?:static |inline )*void (kernel_\d+)\(.*?^}", source, re.M | re.S):
-        found[m[1]] = m[0]
+    for m in re.finditer(r"((?:^// [^\n]*\n)*)^(void (kernel_\d+)\(.*?^})", source, re.M | re.S):
+        for name in (m[3], *re.findall(r"^// (kernel_\d+): ", m[1], re.M)):
+            found[name] = m[2]
     return found
 
 

@@ -1,10 +1,11 @@
 """Kernels that run as one: a table of functions, memory and rows, whose tasks the threads share.
 
-Parts with the same text are one function: an optimizer's update of many parameters is written once.
+Parts that do the same are one function: an optimizer's update of many parameters is written once.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
@@ -13,6 +14,14 @@ from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, Kernel
 from tocha.ir.loops import Buffer
+
+
+def form_of(text: str, name: str) -> str:
+    """What a kernel's text says but for names: of its own function, of the values in it, and of the operators that it came from."""
+    numbers: dict[str, int] = {}
+    code = re.sub(r"^// .*\n", "", text, flags=re.M)
+    code = re.sub(rf"\b{name}(?=_\d+\b|\b)", "kernel", code)
+    return re.sub(r"\b(v|row)_\w+", lambda m: f"{m[1]}_{numbers.setdefault(m[0], len(numbers))}", code)
 
 
 class ManyWriter:
@@ -59,23 +68,22 @@ class ManyWriter:
         return self.task_rows if isinstance(work, int) and work <= TASK_WORK else 1
 
     def write(self) -> str:
-        texts: dict[str, str] = {}
-        comments: dict[str, str] = {}
+        functions: dict[str, str] = {}
+        names: dict[str, str] = {}
         rows: list[str] = []
         memory = sizes = 0
         for p in self.parts:
             p.shared = self.shared & {*p.kernel.results(), *p.kernel.reads()}
-            comment, text = p.write().replace(f"void {p.kernel.name}(", "void @(").split("\n", 1)
-            name = texts.setdefault(text, f"{self.kernel.name}_{len(texts)}")
-            comments.setdefault(name, comment)
+            text = p.write()
+            name = names.setdefault(form_of(text, p.kernel.name), f"{self.kernel.name}_{len(names)}")
+            functions.setdefault(name, text.replace(f"void {p.kernel.name}(", f"void {name}("))
             rows.append(f"{{{name}, {memory}, {sizes}, @{len(rows)}@}}")
             memory, sizes = memory + len(p.buffers), sizes + len(p.sizes)
         for i, p in enumerate(self.parts):
             rows[i] = rows[i].replace(f"@{i}@", f"{self.index(p.task_rows)}, {self.index(p.grain)}")
-        functions = [comments[name] + "\n" + text.replace("void @(", f"void {name}(") for text, name in texts.items()]
         table = ",\n      ".join(rows)
         return "\n".join([
-            *functions,
+            *functions.values(),
             f"void {self.kernel.name}(void* context, int64_t begin, int64_t end) {{",
             "  auto& frame = *static_cast<KernelFrame*>(context);",
             f"  const KernelPart parts[] = {{\n      {table}}};",

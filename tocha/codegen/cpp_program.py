@@ -8,7 +8,7 @@ from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
-from tocha.codegen.cpp_many import ManyWriter, writer_of
+from tocha.codegen.cpp_many import ManyWriter, form_of, writer_of
 from tocha.codegen.cpp_scalar import memory_type
 from tocha.codegen.translator_types import cpp_string
 from tocha.ir import symbolic as s
@@ -50,12 +50,17 @@ int timed(const tocha_api* api, void* program, int64_t number, Work work) {
 }  // namespace tocha
 
 using namespace tocha;
-
+"""
+OPENING = """
 extern "C" [[gnu::visibility("default")]] int tocha_program(const tocha_api* api, void* program, void** inputs,
                                                             int owned, void** outputs) {
   if (api->version != kTochaApiVersion) return api->fail(0);
   (void)program, (void)inputs, (void)owned, (void)outputs;
 """
+
+
+LONG_ENTRY = 400  # lines from which on it is not optimized: it takes the compiler longer than all kernels, and makes no difference
+UNOPTIMIZED = '\nextern "C" TOCHA_UNOPTIMIZED int tocha_program(const tocha_api*, void*, void**, int, void**);'
 
 
 class ProgramWriter:
@@ -66,6 +71,7 @@ class ProgramWriter:
         self.index = IndexPrinter(program.known, self.size_name)
         self.where: dict[Buffer, str] = {}  # the C++ expression of a buffer's tensor
         self.data: set[Buffer] = set()
+        self.functions: dict[Kernel, str] = {}
         self.calls: list[Call] = []
         self.sizes: dict[s.Atom, str] = {}
         self.ran = 0  # kernels so far
@@ -124,7 +130,7 @@ class ProgramWriter:
         kernels = [writer_of(k, self.program.known) for k in self.items if isinstance(k, Kernel)]
         for k in kernels:
             k.shared = self.memory.shared.get(k.kernel, set())
-        texts = [k.write() for k in kernels]
+        texts = self.functions_of(kernels)
         writers = {k.kernel: k for k in kernels}
         self.early: list[str] = []
         self.inputs()
@@ -148,7 +154,22 @@ class ProgramWriter:
                 self.forget(b)
         self.outputs()
         self.put("return 0;")
-        return HEADER + f"\n{BETWEEN}".join(texts) + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
+        lines = [*self.early, *self.lines]
+        opening = UNOPTIMIZED + OPENING if len(lines) > LONG_ENTRY else OPENING
+        return HEADER + f"\n{BETWEEN}".join(texts) + ENTRY + opening + "\n".join(lines) + "\n}\n"
+
+    def functions_of(self, kernels: Sequence[KernelWriter | ManyWriter]) -> list[str]:
+        """The kernels' functions, one for all that do the same: the layers of a model have one, and take the time of one to compile."""
+        alike: dict[str, list[tuple[str, str]]] = {}
+        for w in kernels:
+            text, name = w.write(), w.kernel.name
+            same = alike.setdefault(form_of(text, name), [])
+            same.append((name, text))
+            self.functions[w.kernel] = same[0][0]
+        return [
+            "".join(f"// {name}: {origins(text)}\n" for name, text in others) + first
+            for (_, first), *others in alike.values()
+        ]
 
     # -- tensors
 
@@ -230,12 +251,12 @@ class ProgramWriter:
     def kernel(self, w: KernelWriter | ManyWriter) -> None:
         k = w.kernel
         frame = self.frame(w)
-        self.put("{")
+        self.put("{" if self.functions[k] == k.name else f"{{  // {k.name}")
         for line in frame:
             self.put(line)
         rows, grain = self.index(w.task_rows), self.index(w.grain)
         work = self.index(w.work)
-        self.put(f"  run(api, program, {self.ran}, {rows}, {grain}, {work}, {k.name}, &frame);")
+        self.put(f"  run(api, program, {self.ran}, {rows}, {grain}, {work}, {self.functions[k]}, &frame);")
         self.ran += 1
         if w.faults:
             self.put("  if (frame.fault) return api->fail(frame.fault);")
@@ -254,7 +275,7 @@ class ProgramWriter:
         self.put(f"{{  // {p.name}{f', then {w.kernel.name}' if w is not None else ''}")
         for line in frame:
             self.put(line)
-        given += [w.kernel.name, "&frame"] if w is not None else ["nullptr", "nullptr"]
+        given += [self.functions[w.kernel], "&frame"] if w is not None else ["nullptr", "nullptr"]
         self.put(f"  const tocha_{kind} {kind}{{{', '.join(given)}}};")
         self.put(f"  if (timed(api, program, {self.ran}, [&] {{ return api->{kind}(&{kind}); }})) return 1;")
         self.ran += 1
@@ -391,6 +412,11 @@ class ProgramWriter:
                 continue
             self.put(f"api->retain({self.where[o.buffer]});")
             self.put(f"outputs[{i}] = {self.where[o.buffer]};")
+
+
+def origins(text: str) -> str:
+    """The operators that a kernel came from, of the comments in its text."""
+    return ", ".join(line.removeprefix("// ") for line in text.splitlines() if line.startswith("// "))
 
 
 def units(source: str, count: int) -> list[str]:

@@ -20,6 +20,12 @@
 #include "cpu/vecmath/exp_below_zero.h"
 #include "cpu/vecmath/vecmath.h"
 
+#if defined(__clang__)
+#define TOCHA_UNOPTIMIZED __attribute__((optnone))
+#else
+#define TOCHA_UNOPTIMIZED __attribute__((optimize("O0")))
+#endif
+
 namespace tocha {
 
 constexpr int64_t kLanes = 32;  // elements that a fold keeps apart, so that it vectorizes

@@ -30,6 +30,11 @@ inline int64_t floor_division(int64_t a, int64_t b) {
 }
 inline int64_t index_min(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t index_max(int64_t a, int64_t b) { return a > b ? a : b; }
+// `n` elements, or none.
+template <class T>
+inline void fill_zeros(T* p, int64_t n) {
+  if (n > 0) std::memset(static_cast<void*>(p), 0, static_cast<size_t>(n) * sizeof(T));
+}
 // m ? a : b. By bits: where an operand is a constant GCC turns the choice around, and makes vectors of comparisons that
 // mind NaNs, which take twice as long.
 template <class T>

@@ -366,6 +366,18 @@ def test_tiles_in_the_text():
     assert "transpose_tile" not in compiled(lambda x: x + 1, randn(64, 80), exact=True).source
 
 
+MOVED = [tocha.float32, tocha.float64, tocha.float16, tocha.uint8, tocha.bool, tocha.complex64, tocha.complex128]
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+@pytest.mark.parametrize("shape", [(64, 80), (33, 301), (3, 40, 17)])
+def test_copies_across_go_straight_to_their_place(shape, dtype):
+    x = (randn(*shape) * 50).to(dtype)
+    made = compiled(lambda x: x.transpose(-1, -2).contiguous(), x, exact=True)
+    assert "transpose_copy" in made.source and "row_tile" not in made.source
+    compiled(lambda x: tocha.cat([x.transpose(-1, -2), x.transpose(-1, -2)], -1), x, exact=True)
+
+
 def test_joining_across_is_one_kernel_of_tiles(monkeypatch):
     monkeypatch.setattr(graph, "transposes_in_registers", lambda: False)
     parts = randn(2, 16, 8, 8), randn(2, 20, 8, 8, seed=1)

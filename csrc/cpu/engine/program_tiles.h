@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "core/isa.h"
 
@@ -77,6 +79,66 @@ inline void transpose_tile(T* tile, const T* from, int64_t step, int64_t rows, i
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
       tile[r * kTileColumns + c] = from[r + c * step];
+}
+
+// A square of elements by rounds of interleaving: each moves one bit of the row's number into the lane's.
+template <class V, bool kHigh, int... I>
+inline __attribute__((always_inline)) V interleaved(V a, V b, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  return __builtin_shufflevector(a, b, (I / 2 + I % 2 * n + (kHigh ? n / 2 : 0))...);
+}
+template <class T, int kSide>
+inline void transpose_square(T* to, int64_t to_step, const T* from, int64_t step) {
+  using Unsigned = std::conditional_t<
+      sizeof(T) == 1, uint8_t,
+      std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  typedef Unsigned V __attribute__((vector_size(kSide * sizeof(Unsigned))));
+  constexpr auto lanes = std::make_integer_sequence<int, kSide>();
+  V v[kSide], w[kSide];
+#pragma GCC unroll 16
+  for (int k = 0; k < kSide; ++k) std::memcpy(&v[k], from + k * step, sizeof(V));
+#pragma GCC unroll 4
+  for (int round = 1; round < kSide; round *= 2) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kSide / 2; ++k) {
+      w[2 * k] = interleaved<V, false>(v[k], v[k + kSide / 2], lanes);
+      w[2 * k + 1] = interleaved<V, true>(v[k], v[k + kSide / 2], lanes);
+    }
+#pragma GCC unroll 16
+    for (int k = 0; k < kSide; ++k) v[k] = w[k];
+  }
+#pragma GCC unroll 16
+  for (int k = 0; k < kSide; ++k) std::memcpy(static_cast<void*>(to + k * to_step), &v[k], sizeof(V));
+}
+
+// to[r * to_step + c] = from[r + c * step] for r < rows <= kTileRows, c < columns <= kTileColumns.
+template <class T>
+inline void transpose_copy(T* to, int64_t to_step, const T* from, int64_t step, int64_t rows, int64_t columns) {
+  int64_t whole_rows = 0, whole_columns = 0;
+#if defined(__AVX512F__) || defined(__aarch64__)
+  // Squares that are written where they belong; where registers are half a line of memory, lines would be written twice.
+  constexpr bool kWide = sizeof(T) == 4 && kSquare > 4;
+  if constexpr (sizeof(T) <= 8) {
+    constexpr int kSide = kWide ? 16 : 16 / static_cast<int>(sizeof(T));
+    whole_rows = rows / kSide * kSide, whole_columns = columns / kSide * kSide;
+    for (int64_t r = 0; r < whole_rows; r += kSide)
+#pragma GCC unroll 8
+      for (int64_t c = 0; c < whole_columns; c += kSide)
+        transpose_square<T, kSide>(to + r * to_step + c, to_step, from + r + c * step, step);
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c) to[r * to_step + c] = from[r + c * step];
+#else
+  alignas(64) T tile[kTileRows * kTileColumns];
+  transpose_tile(tile, from, step, rows, columns);
+  if (columns == kTileColumns) {
+    for (int64_t r = 0; r < rows; ++r)
+      std::memcpy(static_cast<void*>(to + r * to_step), tile + r * kTileColumns, sizeof(T) * kTileColumns);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < columns; ++c) to[r * to_step + c] = tile[r * kTileColumns + c];
+#endif
 }
 
 TOCHA_ISA_END

@@ -29,7 +29,7 @@ PACKS = VectorForm(
     "vec::load({0}, how)",
     {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::cast<{type}>({0})"},
     "vec::Positions{{{0}}}",
-    "vec::load_apart<{1}>({0}, how)",
+    apart="vec::load_apart<{1}>({0}, how)",
 )
 CLOSE = 4  # elements that lie so far apart at most are vectors to a compiler, too
 

@@ -35,9 +35,9 @@ class VectorForm:
     load: str = ""
     templates: Mapping[Primitive, str] = field(default_factory=dict)
     position: str = ""  # what stands for positions, given the first
-    apart: str = ""  # what reads elements that are no neighbours, given the first and how far apart they lie
     # Of operators where an operand is the state of a fold.
     of_states: Mapping[Primitive, str] = field(default_factory=dict)
+    apart: str = ""  # what reads elements that are no neighbours, given the first and how far apart they lie
 
 
 REGISTERS = VectorForm()  # of csrc/cpu/vecmath/avx512.h and neon.h

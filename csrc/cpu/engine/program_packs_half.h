@@ -86,6 +86,25 @@ TOCHA_MATH Pack rounded(Pack x, Half) {
   return load(lanes, Whole());
 }
 
+// One register of floats, for folds.
+#if TOCHA_VECTOR_F32
+TOCHA_MATH F32 load(const BFloat16* p) { return load(p, Whole()).lanes; }
+TOCHA_MATH F32 load(const Half* p) { return load(p, Whole()).lanes; }
+#else
+TOCHA_MATH F32 load(const BFloat16* p) { return widened(p); }
+TOCHA_MATH F32 load(const Half* p) {
+#if defined(__aarch64__)
+  return (F32)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(reinterpret_cast<const uint16_t*>(p))));
+#elif defined(__AVX__) && defined(__F16C__)
+  return (F32)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#else
+  F32 x;
+  for (int i = 0; i < kBytes / 4; ++i) x[i] = p[i];
+  return x;
+#endif
+}
+#endif
+
 template <class T>
 concept Small = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <Small T>

@@ -115,7 +115,9 @@ def test_a_place_that_is_read_may_lie_outside_of_the_row():
     ends = tocha.tensor([0, 39, 40, -1, -(2**63), 2**63 - 1, 7])
     kernel = kernel_of(check(lambda i: (i[:, None] == tocha.arange(40)).long(), ends))
     assert "index_max(-1, " in kernel
-    check(lambda i, x: tocha.where(i[:, None] == tocha.arange(40), x.double(), x.double() * 2), ends, tocha.randn(7, 40))
+    check(
+        lambda i, x: tocha.where(i[:, None] == tocha.arange(40), x.double(), x.double() * 2), ends, tocha.randn(7, 40)
+    )
 
 
 def test_a_place_of_a_row_that_is_written_where_it_was_read():

@@ -21,7 +21,7 @@ def is_zero(n: Node) -> bool:
     return n.op is CONSTANT and repr(n.attr) in ZEROS
 
 
-def write_zeros(w: Any, _: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:
+def write_zeros(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:
     """Writes a loop over points that are all zero; False if it is none, or is short. The library's way of it takes half the time."""
     known = begin.isdigit() and end.isdigit()
     if variable is None or (int(end) - int(begin) if known else w.known.bounds(variable)[1] + 1) < LONG_FILL:

@@ -100,7 +100,7 @@ class Pass:
             if n.op is scalar.CAST and n.dtype.is_floating and n.args[0].dtype is dt.int64:
                 value = position_of(n.args[0], reads)
                 low, high = known.bounds(value) if isinstance(value, s.Expr) else (-math.inf, math.inf)
-                if -NARROW <= low and high < NARROW:
+                if low >= -NARROW and high < NARROW:
                     change[n] = scalar.cast(self.input(NarrowPosition(value), dt.int32), n.dtype)
         return scalar.substitute(tuple(nodes), change) if change else tuple(nodes)
 
@@ -326,26 +326,34 @@ class Cuts:
         """Places at which comparisons with what is fixed along the variable change, in order; for each comparison whether it holds before
         the first of them, between the first and the second, and so on."""
         varies = set(self.p.indirect)
-        found: dict[Node, tuple[Any, Callable[[int], bool]]] = {}  # where, and whether it holds so many ranges after that
+        found: dict[Node, tuple[Any, str, int]] = {}  # the edge, and what relation the variable has to it
         edges: dict[Any, None] = {}
         for n, r in relations.items():
             if n in self.compared or s.free_symbols(r) & varies or not (r.kind == "ge" or self.single):
                 continue
             sign, rest = self.linear(r)
-            if sign and r.kind == "ge":
+            if not sign or r.kind not in ("ge", "eq", "ne"):
+                continue
+            if r.kind == "ge":
                 edge = s.scale(rest, -1) if sign == 1 else s.add(rest, 1)
-                found[n] = edge, (lambda after, sign=sign: (after < 0) == (sign == -1))
                 edges[edge] = None
-            elif sign and r.kind in ("eq", "ne"):
+            else:
                 edge = s.scale(rest, -sign)
-                found[n] = edge, (lambda after, kind=r.kind: (after == 0) == (kind == "eq"))
                 edges |= {edge: None, s.add(edge, 1): None}
+            found[n] = edge, r.kind, sign
         distances = {edge: s.add(edge, s.scale(next(iter(edges)), -1)) for edge in edges}
         if len(edges) > MOST_CUTS or not all(isinstance(d, int) for d in distances.values()):
             return [], {}
         ordered = sorted(edges, key=lambda edge: distances[edge])
+
+        def holds(after: int, kind: str, sign: int) -> bool:
+            """So many ranges after the one that begins at the edge."""
+            return (after >= 0) == (sign == 1) if kind == "ge" else (after == 0) == (kind == "eq")
+
+        ranges = range(len(ordered) + 1)
         return ordered, {
-            n: [holds(k - 1 - ordered.index(edge)) for k in range(len(ordered) + 1)] for n, (edge, holds) in found.items()
+            n: [holds(k - 1 - ordered.index(edge), kind, sign) for k in ranges]
+            for n, (edge, kind, sign) in found.items()
         }
 
     def scan(self, r: Any, found: set[int]) -> None:
@@ -484,8 +492,8 @@ def write_row(
             write_row(w, outer[i + 1 :], part, made, variable, begin, end, most // len(cuts.ranges))
         w.text.close()
         return
-    nodes = simplify(tuple(n for _, n in outputs))
-    condition = row_condition(p, nodes, variable) if most > 1 else None
+    formulas = simplify(tuple(n for _, n in outputs))
+    condition = row_condition(p, formulas, variable) if most > 1 else None
     if condition is None:
         w.emit_points(p, outputs, variable, begin, end)
         return
@@ -495,8 +503,8 @@ def write_row(
     for holds, head in ((True, f"if ({code.results[0]}) {{"), (False, "} else {")):
         w.text.depth -= not holds
         w.text.open(head)
-        made = simplify(scalar.substitute(nodes, {condition: scalar.constant(holds, dt.bool_)}))
-        write_row(w, (), p, [(b, n) for (b, _), n in zip(outputs, made, strict=True)], variable, begin, end, most // 2)
+        known = simplify(scalar.substitute(formulas, {condition: scalar.constant(holds, dt.bool_)}))
+        write_row(w, (), p, [(b, n) for (b, _), n in zip(outputs, known, strict=True)], variable, begin, end, most // 2)
     w.text.close()
 
 

@@ -7,6 +7,7 @@ Which kernels may do so is decided when memory is planned: in turns, a kernel wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from tocha.ir import symbolic as s
@@ -58,7 +59,7 @@ class Turns:
         for m in k.members:
             d = first_dim(k, m)
             counts.add(None if d is None else m.loop.sizes[d])
-        (n,) = counts if len(counts) == 1 else (None,)
+        n = counts.pop() if len(counts) == 1 else None
         whole = isinstance(n, int) and isinstance(w.task_rows, int) and n >= FEWEST and w.task_rows % n == 0
         return n if whole and w.first_dim_is_outermost else None
 
@@ -120,11 +121,9 @@ class Turns:
             dims[where] = dims.get(where, mine) & mine
         if not all(dims.values()):
             return False
-        ends = sorted((self.memory.offsets[b], self.memory.offsets[b] + (nbytes(b) or 0)) for b in {
-            b for k in group for b in self.touched(k) if b in self.memory.offsets
-        })  # fmt: skip
-        apart = sorted(set(ends))
-        return all(past <= low for (_, past), (low, _) in zip(apart, apart[1:], strict=False))
+        arena = {b for k in group for b in self.touched(k) if b in self.memory.offsets}
+        pieces = sorted({(self.memory.offsets[b], self.memory.offsets[b] + (nbytes(b) or 0)) for b in arena})
+        return all(past <= low for (_, past), (low, _) in pairwise(pieces))
 
     def accesses(self, k: Kernel) -> Iterator[tuple[Buffer, Sequence[Any], Any]]:
         """What a kernel reads and writes in memory: at which index, and the variable that is the number of the turn."""

@@ -72,7 +72,9 @@ def on_packs(n: Node, varying: set[Node]) -> bool:
         return sum(a in varying for a in n.args) == 1
     if n.op is scalar.CAST:
         source = n.args[0].dtype
-        return (source in (dt.bool_, dt.int32, *STORED) and n.dtype is dt.float32) or (source is dt.float32 and n.dtype in STORED)
+        return (source in (dt.bool_, dt.int32, *STORED) and n.dtype is dt.float32) or (
+            source is dt.float32 and n.dtype in STORED
+        )
     if n.op is scalar.where:
         return n.dtype in STORED
     return n.dtype in (dt.float32, dt.bool_) and all(a.dtype in (dt.float32, dt.bool_) for a in n.args)

@@ -111,7 +111,8 @@ inline void transpose_square(T* to, int64_t to_step, const T* from, int64_t step
   for (int k = 0; k < kSide; ++k) std::memcpy(static_cast<void*>(to + k * to_step), &v[k], sizeof(V));
 }
 
-// to[r * to_step + c] = from[r + c * step] for r < rows, c < columns. Columns go by first: lines of `to` are written whole.
+// to[r * to_step + c] = from[r + c * step] for r < rows, c < columns. Columns go by first: lines of `to` are written
+// whole.
 template <class T>
 inline void transpose_copy(T* to, int64_t to_step, const T* from, int64_t step, int64_t rows, int64_t columns) {
   int64_t whole_rows = 0, whole_columns = 0;

@@ -89,3 +89,82 @@ def test_sizes_that_change(sizes):
     for n in sizes:
         x, y = tocha.randn(n, 4), tocha.randn(n + 1, 4)
         tocha.testing.assert_close(compiled(x, y), function(x, y))
+
+
+def kernel_of(code):
+    return code[code.index("void kernel_0") : code.index("void run(")]
+
+
+SINGLE = {
+    "eye": (lambda x: tocha.eye(64, 96), True),
+    "one_hot": (lambda x: F.one_hot(x, 40), True),
+    "one_hot of floats": (lambda x: F.one_hot(x, 40).float() * 3, True),
+    "all but one": (lambda x: (tocha.arange(40) != x[:, None]).to(tocha.int32), False),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_one_place_of_a_row_is_written_after_the_row(name):
+    function, zeros = SINGLE[name]
+    kernel = kernel_of(check(function, tocha.randint(40, (50,))))
+    assert " == " not in kernel and " != " not in kernel  # nothing is compared per element
+    assert ("fill_zeros" in kernel) == zeros
+
+
+def test_a_place_that_is_read_may_lie_outside_of_the_row():
+    ends = tocha.tensor([0, 39, 40, -1, -(2**63), 2**63 - 1, 7])
+    kernel = kernel_of(check(lambda i: (i[:, None] == tocha.arange(40)).long(), ends))
+    assert "index_max(-1, " in kernel
+    check(
+        lambda i, x: tocha.where(i[:, None] == tocha.arange(40), x.double(), x.double() * 2), ends, tocha.randn(7, 40)
+    )
+
+
+def test_a_place_of_a_row_that_is_written_where_it_was_read():
+    def function(x, i):
+        x.copy_(tocha.where(tocha.arange(40) == i[:, None], x * 3, x + 1))
+        return x
+
+    i, x = tocha.randint(40, (50,)), tocha.randint(100, (50, 40))
+    expected = function(x.clone(), i)
+    tocha._dynamo.reset()
+    assert tocha.equal(tocha.compile(function)(x, i), expected)
+    assert tocha.equal(x, expected)
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.uint8, tocha.complex64])
+def test_what_is_read_backward_is_asked_for_before(dims, dtype):
+    x = tocha.randn(20, 300).mul(50).to(dtype)
+    code = check(lambda x: x.flip(dims), x)
+    assert "vec::fetch(" in code and "checked_index" not in code and "/ 300" not in code
+    check(lambda x: x.flip(dims) + x, x)
+
+
+def test_backward_reads_of_dear_formulas_are_packs():
+    code = check(lambda x: x.flip(1).exp() + x[:, :37].sum(1, keepdim=True), tocha.randn(5, 83))
+    assert "vec::load_apart<-1>(" in code
+    check(lambda x, m: tocha.where(m.flip(1), x[:, ::2].exp(), 0), tocha.randn(5, 166), tocha.rand(5, 83) > 0.5)
+    check(lambda x: x.flip(1).exp(), tocha.randn(5, 83).bfloat16())
+
+
+@pytest.mark.parametrize("padding", [0, 1, (2, 0)])
+def test_patches_ask_for_edges_once_a_row(padding):
+    kernel = kernel_of(check(lambda x: F.unfold(x, 3, padding=padding), tocha.randn(2, 3, 17, 40)))
+    assert "chosen(" not in kernel and "vec::choose" not in kernel
+    inner = [line for line in kernel.splitlines() if "= p1[" in line or "= p0[" in line]
+    assert inner and not any("index_max(0, i3 + i5" in line for line in inner)
+    check(lambda x: F.unfold(x, 3, padding=2, stride=2, dilation=2) * 2, tocha.randn(2, 3, 17, 40))
+
+
+def test_positions_become_floats_from_32_bits():
+    code = check(lambda: tocha.linspace(0, 1, 1000))
+    assert "const int32_t" in code and "cast<float>(int64" not in code
+    check(lambda: tocha.arange(1000, dtype=tocha.float32).cos())
+    assert "int32_t" not in check(lambda x: x + tocha.arange(2**31 + 8, 2**31 + 24), tocha.randn(16))
+    check(lambda x: x * tocha.arange(x.shape[0]).flip(0).float(), tocha.randn(77))
+
+
+def test_windows_are_computed_by_their_kernel():
+    code = check(lambda x: x * tocha.hann_window(400), tocha.randn(3, 400))
+    assert "// _cosine_sum_window" in code and "cos" not in kernel_of(code)

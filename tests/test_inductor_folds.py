@@ -119,3 +119,16 @@ def test_what_folds_go_by():
 def test_a_fold_that_one_thread_does_is_not_cut():
     assert len(compiled(lambda x: x.sum(), randn(20000)).kernels) == 1
     assert len(compiled(lambda x: x.sum(), randn(200000)).kernels) == 2
+
+
+@pytest.mark.parametrize("dtype", [tocha.float16, tocha.bfloat16])
+@pytest.mark.parametrize("shape", [(4, 1024), (3, 77), (70000,)])
+def test_small_floats_are_folded_as_they_are_read(shape, dtype):
+    x = (randn(*shape) * 3).to(dtype)
+    for fold in (tocha.Tensor.sum, tocha.Tensor.amax, tocha.Tensor.amin):
+        code = compiled(lambda x, fold=fold: fold(x, -1), x).source
+        assert "row_strip" not in code and "vec::load(p" in code
+
+
+def test_extremes_of_states_take_their_short_form():
+    assert "vec::highest(" in compiled(lambda x: x.amax(1), randn(8, 1024), exact=True).source

@@ -266,11 +266,10 @@ def test_choices_go_by_packs():
     assert "vec::Whole()" in graph.source
 
 
-def test_packs_are_for_dear_formulas_of_neighbours_in_float32():
+def test_packs_are_for_dear_formulas_in_float32():
     x = randn(8, 64)
     plain = [
         compiled(lambda x: x * 2 + 1, x),  # a compiler does as well
-        compiled(lambda x: x.t().exp() + x.flatten()[: x.numel()].view(64, 8), x),  # not neighbours
         compiled(lambda x: x.exp(), x.double()),
         compiled(lambda x: x.sigmoid() * (x.long() % 3), x),
     ]
@@ -365,6 +364,18 @@ def test_what_is_read_across_is_read_in_tiles(shape, dtype):
 def test_tiles_in_the_text():
     assert "transpose_tile" in compiled(lambda x: (x.t() + 1).contiguous(), randn(64, 80), exact=True).source
     assert "transpose_tile" not in compiled(lambda x: x + 1, randn(64, 80), exact=True).source
+
+
+MOVED = [tocha.float32, tocha.float64, tocha.float16, tocha.uint8, tocha.bool, tocha.complex64, tocha.complex128]
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+@pytest.mark.parametrize("shape", [(64, 80), (33, 301), (3, 40, 17)])
+def test_copies_across_go_straight_to_their_place(shape, dtype):
+    x = (randn(*shape) * 50).to(dtype)
+    made = compiled(lambda x: x.transpose(-1, -2).contiguous(), x, exact=True)
+    assert "transpose_copy" in made.source and "row_tile" not in made.source
+    compiled(lambda x: tocha.cat([x.transpose(-1, -2), x.transpose(-1, -2)], -1), x, exact=True)
 
 
 def test_joining_across_is_one_kernel_of_tiles(monkeypatch):

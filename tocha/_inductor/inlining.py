@@ -14,8 +14,21 @@ from typing import Any
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import folds_lanes
-from tocha.ir.loops import Bindings, Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_within
+from tocha.ir.kernels import coefficient, folds_lanes
+from tocha.ir.loops import (
+    Bindings,
+    Buffer,
+    Call,
+    Geometry,
+    Indirect,
+    Load,
+    Loop,
+    Position,
+    Program,
+    Step,
+    in_memory_order,
+    index_within,
+)
 from tocha.ir.node import INPUT, Cost, Node, topological
 from tocha.ir.rewrite import simplify
 
@@ -224,6 +237,8 @@ def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop], depths: dict[Step
     once = heavy or loop.indirect or converts_long(loop.formulas)
     if once and any(repeats(reader, buffer) for reader in readers):
         return False
+    if divides(loop.formulas) and any(repeats(r, buffer) and changes_along_rows(r, buffer) for r in readers):
+        return False
     guarded = any(load.guard is not True for load in loop.loads())
     if guarded and (len(readers) > 1 or any(map(folds_lanes, readers))):
         return False  # loops over points are cut where guards turn, passes over rows and lanes are not
@@ -243,6 +258,19 @@ def repeats(reader: Loop, buffer: Buffer) -> bool:
     if any(i.atom in s.free_symbols(loads[0].address) for i in reader.indirect):
         return True
     return there is not here and there != here
+
+
+def divides(nodes: Iterable[Node]) -> bool:
+    """Whether there is an operation that takes as long as many others."""
+    return any(n.op in (scalar.div, scalar.reciprocal, scalar.sqrt, scalar.rsqrt) for n in topological(nodes))
+
+
+def changes_along_rows(reader: Loop, buffer: Buffer) -> bool:
+    """Whether a loop reads another element of a buffer with each step along its rows: what stays the same there is computed once a row."""
+    order = in_memory_order(reader.results[0].sizes, reader.results[0].strides)
+    across = reader.fold is None or folds_lanes(reader)
+    last = reader.variables[order[-1] if across and order else len(reader.sizes) - 1] if reader.sizes else 0
+    return any(coefficient(load.address, last) != 0 for load in reader.loads() if load.buffer is buffer)
 
 
 def composed(loop: Loop, dissolved: dict[Buffer, Loop], known: Assumptions) -> tuple[Loop, list[Loop]]:

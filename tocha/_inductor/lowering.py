@@ -323,7 +323,7 @@ class Lowering(Interpreter):
     def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
         if o.elements is not None:
             return self.attempt(lambda: self.by_elements(o, arguments), lambda: self.whole(o, arguments))
-        if o.decomposition is not None:
+        if o.decomposition is not None and "called_whole" not in o.tags:
             return self.attempt(lambda: self.decompose(o, dict(arguments)), lambda: self.whole(o, arguments))
         return self.whole(o, arguments)
 

@@ -308,7 +308,7 @@ class Scheduler:
                 k.members.append(m)
                 return True
             return False
-        if kind == POINTS and m.column_sizes == outer:
+        if kind == POINTS and [n for n in m.column_sizes if n != 1] == [n for n in outer if n != 1]:
             as_rows = Member(m.loop, m.columns, [])
             if self.same_rows(k.members, as_rows, mine):
                 k.members.append(as_rows)

@@ -74,7 +74,7 @@ def write_lanes(w: Any) -> None:
     """Folds across rows: blocks of neighbouring results, each with its states side by side."""
     members = w.kernel.members
     first = members[0]
-    outer = first.row_sizes
+    outer = [n for n in first.row_sizes if n != 1]
     folded = [n for n in first.column_sizes if n != 1]
     rows = w.new_variables("r", outer)
     steps = w.new_variables("j", folded)
@@ -82,10 +82,11 @@ def write_lanes(w: Any) -> None:
         w.place_rows(m, outer, rows)
         if m.loop.fold is not None:
             w.place_columns(m, folded, steps)
-    # Only what is folded may be taken together: the last dim of the results is the lanes.
     folds = [m for m in members if m.loop.fold is not None]
     folded, steps = w.coalesced(folded, steps, folds)
+    outer, rows = w.coalesced(outer, rows, members, columns=False)
     lane, width = rows[-1], outer[-1]
+    w.first_dim_is_outermost = len(outer) > 1
     blocks = s.ceildiv(width, LANE_BLOCK)
     w.task_rows = s.mul(s.product(outer[:-1]), blocks)
     w.task_columns = s.mul(s.product(folded), LANE_BLOCK)

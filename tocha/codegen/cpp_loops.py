@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tocha.codegen.cpp_backward import goes_backward, write_backward
+from tocha.codegen.cpp_fills import write_fill, write_zeros
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_lanes import SHORT_BODY, write_lanes
 from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, write_out
-from tocha.codegen.cpp_packs import write_packs
-from tocha.codegen.cpp_pass import Cuts, Pass, write_row
-from tocha.codegen.cpp_runs import write_runs
+from tocha.codegen.cpp_packs import goes_by_packs, write_packs
+from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, write_row
+from tocha.codegen.cpp_runs import lie_together, write_runs
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
 from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
-from tocha.codegen.cpp_vectors import write_vector_fold
+from tocha.codegen.cpp_vectors import is_one, step_of, write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -78,6 +80,7 @@ class KernelWriter:
         self.last_points: list[dict[Member, dict[s.Atom, Any]]] = []
         self.names: dict[s.Atom, str] = {}
         self.faults = False
+        self.first_dim_is_outermost = True  # of the tasks
         self.index = IndexPrinter(known, self.symbol_name)
         self.passes = 0
         self.fetched: set[Buffer] = set()  # what an earlier pass over the row has read
@@ -203,6 +206,10 @@ class KernelWriter:
         if across is not None:
             write_tiles(self, p, outputs, sizes, variables, across)
             return
+        if not self.last_points and write_fill(self, p, outputs, sizes, variables):
+            return
+        if any(goes_backward(r, variables[-1], variables[-2]) for r in p.reads):
+            self.row = variables[-2]  # else the processor looks ahead well enough
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         self.decode("r", sizes[:-1], variables[:-1])
         write_row(self, variables[:-1], p, outputs, variables[-1], "0", self.index(sizes[-1]))
@@ -221,7 +228,23 @@ class KernelWriter:
 
     def emit_points(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         """A loop over points; several where conditions on its variable hold for a part of it only."""
-        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True)
+        last = self.hoistable(variable)
+        single = last is not None and not goes_by_packs(self, p, outputs, last)  # on packs comparisons cost little
+        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True, single=single)
+        cuts.declare_edges()
+        if cuts.at_one_place and not lie_together(self, p, outputs):
+            # The row as if the place were none, and then the place: a loop with known ends, and one element.
+            low, high = cuts.edges
+            for first, past in ((None, low), (low, high)):
+                part, nodes = cuts.within(first, past)
+                made = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
+                if first is None:
+                    self.emit_range(part, made, variable, begin, end)
+                else:
+                    self.text.open(f"if ({self.index(low)} >= {begin} && {self.index(low)} < {end}) {{")
+                    self.emit_range(part, made, variable, self.index(low), self.index(high))
+                    self.text.close()
+            return
         for low, high in cuts.ranges:
             part, nodes = cuts.within(low, high)
             first = begin if low is None else later(begin, self.index(low), "index_max")
@@ -229,8 +252,9 @@ class KernelWriter:
             self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
-        if write_packs(self, p, outputs, variable, begin, end) or write_runs(self, p, outputs, variable, begin, end):
-            return
+        for write in (write_packs, write_runs, write_zeros, write_backward):
+            if write(self, p, outputs, variable, begin, end):
+                return
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
         code = self.emitted(p, [n for _, n in outputs], {}, self.hoistable(variable))
@@ -386,7 +410,7 @@ class KernelWriter:
                     if i in fixed:
                         prologue.append(self.read_line(r, texts[i]))
                     else:
-                        lines.append(self.read_line(r, texts[i], vector))
+                        lines.append(self.read_line(r, texts[i], vector, along))
                     waiting.remove((r, i))
                     done.add(i)
             for atom, (value, size) in list(indirect):
@@ -416,14 +440,18 @@ class KernelWriter:
     def read_name(self, r: Any, i: int, prefix: str) -> str:
         return r if isinstance(r, str) else f"x{prefix}{i}"
 
-    def read_line(self, r: Load | Position, name: str, vector: VectorForm | None = None) -> str:
+    def read_line(self, r: Load | Position, name: str, vector: VectorForm | None = None, along: Any = None) -> str:
         if vector is not None and isinstance(r, Load):
-            return f"const auto {name} = {vector.load.format(f'{self.pointer(r.buffer)} + {self.index(r.address)}')};"
+            step = step_of(r.address, along)
+            form = vector.load if is_one(step) else vector.apart
+            return f"const auto {name} = {form.format(f'{self.pointer(r.buffer)} + {self.index(r.address)}', step)};"
         if isinstance(r, Position):
             if isinstance(r.value, FloatExpr | float):
                 return f"const double {name} = {self.index.real(r.value)};"
             if vector is not None and vector.position:
                 return f"const auto {name} = {vector.position.format(self.index(r.value))};"
+            if isinstance(r, NarrowPosition):
+                return f"const int32_t {name} = int32_t({self.index(r.value)});"
             return f"const int64_t {name} = {self.index(r.value)};"
         t = r.buffer.dtype.cpp
         element = loaded(r.buffer.dtype, f"{self.pointer(r.buffer)}[{self.index(r.address)}]")

@@ -1,7 +1,7 @@
 """Loops over dear formulas (exponentials, logarithms) and choices (relu, clamp) on packs of sixteen floats: several registers side by
 side, whose chains of operations overlap. Rounded as the scalar forms are (csrc/cpu/engine/program_packs_math.h).
 
-For formulas of float32 at neighbouring places; the others are loops that the compiler makes vectors of (cpp_loops.py).
+For formulas of float32 whose results are neighbours in memory; the others are loops that the compiler makes vectors of (cpp_loops.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.loops import Buffer, Load, Position
-from tocha.ir.node import INPUT, Node, topological
+from tocha.ir.node import INPUT, Cost, Node, topological
 from tocha.ir.packed import STORED, goes_on_packs
 from tocha.ir.rewrite import simplify
 
@@ -29,7 +29,9 @@ PACKS = VectorForm(
     "vec::load({0}, how)",
     {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::cast<{type}>({0})"},
     "vec::Positions{{{0}}}",
+    apart="vec::load_apart<{1}>({0}, how)",
 )
+CLOSE = 4  # elements that lie so far apart at most are vectors to a compiler, too
 
 
 def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:
@@ -38,15 +40,22 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
     fixed = p.fixed_reads(variable)
     nodes = simplify(tuple(n for _, n in outputs))
     needed = {n.attr for n in topological(nodes) if n.op is INPUT} - fixed
+    apart = 0
     for r, i in p.reads.items():
         if i in needed and not is_neighbours(r, variable):
-            return False
+            step = step_of(r.address, variable) if is_read(r) else None
+            if not isinstance(step, int):
+                return False
+            apart = min(apart or abs(step), abs(step))
     together = stores(w, [b for b, _ in outputs], variable)
     if together is None or not all(b.dtype in STORED for b, _ in outputs):
         return False
     if any(count > 1 and outputs[i][0].dtype is not dt.float32 for i, count in together):
         return False
-    return bool(goes_on_packs(w.with_fixed(nodes, fixed), compiled=True))
+    nodes = w.with_fixed(nodes, fixed)
+    if 0 < apart <= CLOSE and not any(n.op.cost is Cost.EXPENSIVE for n in topological(nodes)):
+        return False
+    return bool(goes_on_packs(nodes, compiled=True))
 
 
 def stores(w: Any, buffers: Sequence[Any], variable: Any) -> list[tuple[int, int]] | None:
@@ -70,8 +79,12 @@ def is_neighbours(r: Any, variable: Any) -> bool:
     """Whether what is read for the lanes of a pack are neighbours in memory, or positions that follow each other."""
     if isinstance(r, Position):
         return isinstance(r.value, s.Expr) and is_one(step_of(r.value, variable))
-    known = isinstance(r, Load) and r.guard is True and r.buffer.dtype in (*STORED, dt.bool_)
-    return known and is_one(step_of(r.address, variable))
+    return is_read(r) and is_one(step_of(r.address, variable))
+
+
+def is_read(r: Any) -> bool:
+    """Whether a read is one of memory of which packs are made."""
+    return isinstance(r, Load) and r.guard is True and r.buffer.dtype in (*STORED, dt.bool_)
 
 
 def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:

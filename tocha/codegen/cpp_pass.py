@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tocha.ir import dtypes as dt
@@ -12,6 +13,10 @@ from tocha.ir.kernels import Member
 from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import CONSTANT, INPUT, Node, topological
 from tocha.ir.rewrite import simplify
+
+
+class NarrowPosition(Position):
+    """A position that 32 bits hold: as wide as a float, so that its conversion has vectors."""
 
 
 class Pass:
@@ -85,7 +90,19 @@ class Pass:
             leaves = [n for n in topological(nodes) if n.op is INPUT]
             return scalar.substitute(nodes, {n: element(n) for n in leaves})
 
-        return substituted(formulas)
+        return self.with_narrow_positions(substituted(formulas))
+
+    def with_narrow_positions(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """The formulas with conversions of positions to floats as those of integers of 32 bits, where these suffice."""
+        known, reads = self.writer.known, list(self.reads)
+        change: dict[Node, Node] = {}
+        for n in topological(nodes):
+            if n.op is scalar.CAST and n.dtype.is_floating and n.args[0].dtype is dt.int64:
+                value = position_of(n.args[0], reads)
+                low, high = known.bounds(value) if isinstance(value, s.Expr) else (-math.inf, math.inf)
+                if low >= -NARROW and high < NARROW:
+                    change[n] = scalar.cast(self.input(NarrowPosition(value), dt.int32), n.dtype)
+        return scalar.substitute(tuple(nodes), change) if change else tuple(nodes)
 
     # -- what changes along a variable
 
@@ -142,7 +159,9 @@ ARITHMETIC: dict[Any, Any] = {
     scalar.sub: lambda a, b: s.add(a, s.scale(b, -1)),
     scalar.neg: lambda a: s.scale(a, -1),
 }
+NARROW = 2**31
 MOST_CUTS = 8
+LONG_ROW = 8  # elements, below which a comparison of each costs less than a loop and one element more
 MOST_CASES = 16  # of a row, by conditions on the dims outside of it
 
 
@@ -156,17 +175,35 @@ def functions_in(e: Any) -> Iterator[s.Atom]:
                     yield from functions_in(a)
 
 
+def position_of(n: Node, reads: Sequence[Any]) -> Any:
+    """A node of sums of positions as an index expression; None if it is none."""
+    if n.op is CONSTANT:
+        return n.attr if isinstance(n.attr, int) else None
+    if n.op is INPUT:
+        r = reads[n.attr]  # type: ignore[index]
+        return r.value if isinstance(r, Position) and isinstance(r.value, s.Expr) else None
+    args = [position_of(a, reads) for a in n.args] if n.op in ARITHMETIC and n.dtype is dt.int64 else [None]
+    return None if None in args else ARITHMETIC[n.op](*args)
+
+
 class Cuts:
     """Where along a variable the conditions of a pass change, and the pass between two such places.
 
-    With `turning`, also where addresses turn; with `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band.
+    With `turning`, also where addresses turn; with `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band;
+    with `single`, also around the one place where a comparison for equality holds: a diagonal, or what a row's index says (`one_hot`).
     """
 
-    def __init__(self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True):
+    def __init__(
+        self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True, single: bool = False,
+    ):  # fmt: skip
         self.p, self.nodes = p, nodes
         self.atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
         self.reads = list(p.reads)
+        self.single = single and self.atom is not None and self.is_long(variable)
+        self.read_edges: dict[s.Atom, Any] = {}  # edges that are read from memory: what reads them
+        self.fixed = p.fixed_reads(variable) if self.single else set()
         relations = {n: r for n in topological(nodes) if (r := self.relation(n)) is not None}
+        self.relations, self.learnt = relations, set[s.Atom]()
         self.compared = {n: r for n, r in relations.items() if s.free_symbols(r) == {self.atom}}
         found: set[int] = set()
         for r in self.reads:
@@ -237,37 +274,87 @@ class Cuts:
             return None
         left, right = (self.expression(a) for a in n.args)
         if left is None or right is None:
+            left, right = self.with_read_edge(n.args, (left, right))
+        if left is None or right is None:
             return None
         found = COMPARISONS[n.op](left, right)
         return found if not isinstance(found, bool) and self.atom in s.free_symbols(found) else None
 
     def expression(self, n: Node) -> Any:
-        """A node of sums of positions as an index expression; None if it is none."""
-        if n.op is CONSTANT:
-            return n.attr if isinstance(n.attr, int) else None
-        if n.op is INPUT:
-            r = self.reads[n.attr]  # type: ignore[index]
-            return r.value if isinstance(r, Position) and isinstance(r.value, s.Expr) else None
-        args = [self.expression(a) for a in n.args] if n.op in ARITHMETIC and n.dtype is dt.int64 else [None]
-        return None if None in args else ARITHMETIC[n.op](*args)
+        return position_of(n, self.reads)
 
-    def moving_edges(self, relations: dict[Node, Any]) -> tuple[list[Any], dict[Node, tuple[int, bool]]]:
-        """Places at which comparisons with what is fixed along the variable change, in order; for each comparison which, and whether it
-        holds before it."""
+    @property
+    def at_one_place(self) -> bool:
+        """Whether there is one place at which the pass is another than at all others."""
+        return len(self.edges) == 2 and all(sides[0] == sides[2] for sides in self.sides.values())
+
+    def is_long(self, variable: Any) -> bool:
+        """Whether rows are worth loops of their own on both sides of one place."""
+        low, high = self.p.writer.known.bounds(variable)
+        return isinstance(low, int) and isinstance(high, int) and high - low >= LONG_ROW
+
+    def with_read_edge(self, nodes: Sequence[Node], known: Sequence[Any]) -> tuple[Any, Any]:
+        """Two sides of a comparison with the variable, of which one is read before the loop: an edge that is called by a name."""
+        (mine, other), (left, right) = nodes, known
+        if not self.single or s.of_atom(self.atom) not in (left, right):  # type: ignore[arg-type]
+            return None, None
+        n = mine if left is None else other
+        r = self.reads[n.attr] if n.op is INPUT and n.attr in self.fixed else None  # type: ignore[index]
+        plain = isinstance(r, str) or (isinstance(r, Load) and r.guard is True)
+        if n.dtype is not dt.int64 or not plain or Pass.symbols_of(r) & set(self.p.indirect):
+            return None, None
+        writer = self.p.writer
+        low, high = writer.known.bounds(s.of_atom(self.atom))  # type: ignore[arg-type]
+        edge = s.symbol(f"edge{writer.passes}_{n.attr}")
+        atom = s.atom_of(edge)
+        assert atom is not None
+        writer.known.constrain(atom, low - 1, high + 1)
+        writer.names[atom] = f"edge{writer.passes}_{n.attr}"
+        self.read_edges[atom] = r
+        return (edge, right) if left is None else (left, edge)
+
+    def declare_edges(self) -> None:
+        """Reads the edges; one that lies outside may be anything, and is moved next to the row, so that its neighbour is no overflow."""
+        w = self.p.writer
+        for atom, r in self.read_edges.items():
+            if any(atom in s.free_symbols(edge) for edge in self.edges):
+                low, high = w.known.bounds(s.of_atom(atom))
+                text = r if isinstance(r, str) else f"{w.pointer(r.buffer)}[{w.index(r.address)}]"
+                w.text.put(f"const int64_t {w.names[atom]} = index_min({high}, index_max({low}, {text}));")
+
+    def moving_edges(self, relations: dict[Node, Any]) -> tuple[list[Any], dict[Node, list[bool]]]:
+        """Places at which comparisons with what is fixed along the variable change, in order; for each comparison whether it holds before
+        the first of them, between the first and the second, and so on."""
         varies = set(self.p.indirect)
-        found: dict[Any, dict[Node, bool]] = {}
+        found: dict[Node, tuple[Any, str, int]] = {}  # the edge, and what relation the variable has to it
+        edges: dict[Any, None] = {}
         for n, r in relations.items():
-            if n in self.compared or r.kind != "ge" or s.free_symbols(r) & varies:
+            if n in self.compared or s.free_symbols(r) & varies or not (r.kind == "ge" or self.single):
                 continue
             sign, rest = self.linear(r)
-            if sign:
+            if not sign or r.kind not in ("ge", "eq", "ne"):
+                continue
+            if r.kind == "ge":
                 edge = s.scale(rest, -1) if sign == 1 else s.add(rest, 1)
-                found.setdefault(edge, {})[n] = sign == -1
-        distances = {edge: s.add(edge, s.scale(next(iter(found)), -1)) for edge in found}
-        if len(found) > MOST_CUTS or not all(isinstance(d, int) for d in distances.values()):
+                edges[edge] = None
+            else:
+                edge = s.scale(rest, -sign)
+                edges |= {edge: None, s.add(edge, 1): None}
+            found[n] = edge, r.kind, sign
+        distances = {edge: s.add(edge, s.scale(next(iter(edges)), -1)) for edge in edges}
+        if len(edges) > MOST_CUTS or not all(isinstance(d, int) for d in distances.values()):
             return [], {}
-        edges = sorted(found, key=lambda edge: distances[edge])
-        return edges, {n: (i, before) for i, edge in enumerate(edges) for n, before in found[edge].items()}
+        ordered = sorted(edges, key=lambda edge: distances[edge])
+
+        def holds(after: int, kind: str, sign: int) -> bool:
+            """So many ranges after the one that begins at the edge."""
+            return (after >= 0) == (sign == 1) if kind == "ge" else (after == 0) == (kind == "eq")
+
+        ranges = range(len(ordered) + 1)
+        return ordered, {
+            n: [holds(k - 1 - ordered.index(edge), kind, sign) for k in ranges]
+            for n, (edge, kind, sign) in found.items()
+        }
 
     def scan(self, r: Any, found: set[int]) -> None:
         if isinstance(r, bool) or self.atom is None:
@@ -296,33 +383,59 @@ class Cuts:
             return self.p, list(self.nodes)
         if self.edges:
             past = 0 if low is None else 1 + self.edges.index(low)
-            known = {n: scalar.constant(before == (past <= i), dt.bool_) for n, (i, before) in self.sides.items()}
-            return self.p, list(simplify(scalar.substitute(self.nodes, known)))
+            made, change = self.read_again(lambda address: self.between(address, past), lambda guard: guard)
+            change |= {n: scalar.constant(sides[past], dt.bool_) for n, sides in self.sides.items()}
+        else:
+            made, change = self.read_again(
+                lambda address: self.narrowed(address, low, high), lambda guard: self.decided(guard, low, high)
+            )
+            for n, r in self.compared.items():
+                value = self.decided(r, low, high)
+                if isinstance(value, bool):
+                    change[n] = scalar.constant(value, dt.bool_)
+        for atom, (value, size) in self.p.indirect.items():  # indices too are computed from what is read
+            made.indirect[atom] = (simplify(scalar.substitute((value,), change))[0], size)
+        return made, list(made.with_narrow_positions(simplify(scalar.substitute(self.nodes, change))))
+
+    def read_again(
+        self, address_of: Callable[[Any], Any], guard_of: Callable[[Any], Any]
+    ) -> tuple[Pass, dict[Node, Node]]:
+        """The pass with other addresses and guards, and what then stands for something else."""
         made = Pass(self.p.writer)
         made.values = self.p.values
         change: dict[Node, Node] = {}
         for i, r in enumerate(self.reads):
-            if isinstance(r, Load):
-                r = Load(r.buffer, self.narrowed(r.address, low, high), r.guard)
-            guard = self.decided(r.guard, low, high) if isinstance(r, Load) else True
-            if isinstance(r, Load) and guard is False:
+            if not isinstance(r, Load):
+                made.reads[r] = i
+                continue
+            guard, t = guard_of(r.guard), r.buffer.dtype
+            read = Load(r.buffer, address_of(r.address), guard)
+            if guard is False:
                 made.reads[f"nothing{i}"] = i
-                t = r.buffer.dtype
                 change[scalar.Input(i, t)] = scalar.constant(False if t is dt.bool_ else 0, t)
-            elif isinstance(r, Load) and Load(r.buffer, r.address, guard) in made.reads:
+            elif read in made.reads:
                 made.reads[f"again{i}"] = i
-                change[scalar.Input(i, r.buffer.dtype)] = scalar.Input(
-                    made.reads[Load(r.buffer, r.address, guard)], r.buffer.dtype
-                )
+                change[scalar.Input(i, t)] = scalar.Input(made.reads[read], t)
             else:
-                made.reads[Load(r.buffer, r.address, guard) if isinstance(r, Load) else r] = i
-        for n, r in self.compared.items():
-            value = self.decided(r, low, high)
-            if isinstance(value, bool):
-                change[n] = scalar.constant(value, dt.bool_)
-        for atom, (value, size) in self.p.indirect.items():  # indices too are computed from what is read
-            made.indirect[atom] = (simplify(scalar.substitute((value,), change))[0], size)
-        return made, list(simplify(scalar.substitute(self.nodes, change)))
+                made.reads[read] = i
+        return made, change
+
+    def between(self, address: Any, past: int) -> Any:
+        """An address after so many edges, given what comparisons with them say there: extremes may have one value."""
+        if self.atom not in s.free_symbols(address) or not s.has_functions(address):
+            return address
+        known = self.p.writer.known
+        inside = s.symbol(f"between{self.p.writer.passes}_{past}")
+        atom = s.atom_of(inside)
+        assert atom is not None
+        if atom not in self.learnt:
+            known.constrain(atom, *known.bounds(s.of_atom(self.atom)))  # type: ignore[arg-type]
+            for n, sides in self.sides.items():
+                r = s.substitute(self.relations[n], {self.atom: inside})  # type: ignore[dict-item]
+                known.learn(r if sides[past] else s.negate(r))
+            self.learnt.add(atom)
+        found = known.simplify(s.substitute(address, {self.atom: inside}))  # type: ignore[dict-item]
+        return s.substitute(found, {atom: s.of_atom(self.atom)})  # type: ignore[arg-type]
 
     def narrowed(self, address: Any, low: int | None, high: int | None) -> Any:
         """An address where the variable lies between two cuts: divisions may have one value there."""
@@ -379,4 +492,38 @@ def write_row(
             write_row(w, outer[i + 1 :], part, made, variable, begin, end, most // len(cuts.ranges))
         w.text.close()
         return
-    w.emit_points(p, outputs, variable, begin, end)
+    formulas = simplify(tuple(n for _, n in outputs))
+    condition = row_condition(p, formulas, variable) if most > 1 else None
+    if condition is None:
+        w.emit_points(p, outputs, variable, begin, end)
+        return
+    code = w.emitted(p, [condition], {})
+    for line in (*code.prologue, *code.body):
+        w.text.put(line)
+    for holds, head in ((True, f"if ({code.results[0]}) {{"), (False, "} else {")):
+        w.text.depth -= not holds
+        w.text.open(head)
+        known = simplify(scalar.substitute(formulas, {condition: scalar.constant(holds, dt.bool_)}))
+        write_row(w, (), p, [(b, n) for (b, _), n in zip(outputs, known, strict=True)], variable, begin, end, most // 2)
+    w.text.close()
+
+
+def row_condition(p: Pass, nodes: Sequence[Node], variable: Any) -> Node | None:
+    """What is chosen by for a whole row: a condition on positions outside of it, or the part of one."""
+    if variable is None or p.indirect:
+        return None
+    reads, atom = list(p.reads), s.atom_of(variable)
+
+    def of_row(n: Node) -> bool:
+        leaves = [leaf for leaf in topological((n,)) if not leaf.args and leaf.op is not CONSTANT]
+        given = [reads[leaf.attr] if leaf.op is INPUT else None for leaf in leaves]  # type: ignore[index]
+        return all(isinstance(r, Position) and atom not in s.free_symbols(r.value) for r in given)
+
+    def part(n: Node) -> Node | None:
+        if n.op is CONSTANT or of_row(n):
+            return None if n.op is CONSTANT else n
+        inner = n.args if n.op in (scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_not) else ()
+        return next((found for a in inner if (found := part(a)) is not None), None)
+
+    choices = [n for n in topological(nodes) if n.op is scalar.where]
+    return next((found for n in choices if (found := part(n.args[0])) is not None), None)

@@ -37,6 +37,7 @@ class VectorForm:
     position: str = ""  # what stands for positions, given the first
     # Of operators where an operand is the state of a fold.
     of_states: Mapping[Primitive, str] = field(default_factory=dict)
+    apart: str = ""  # what reads elements that are no neighbours, given the first and how far apart they lie
 
 
 REGISTERS = VectorForm()  # of csrc/cpu/vecmath/avx512.h and neon.h

@@ -13,7 +13,7 @@ from tocha.codegen.cpp_scalar import memory_type
 from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
 from tocha.ir import symbolic as s
 from tocha.ir.loops import Buffer, Load
-from tocha.ir.node import Node
+from tocha.ir.node import INPUT, Node
 
 FAR = 16  # elements apart, from which on lines of memory are read for one element each
 ROWS, COLUMNS = 256, 16  # of a tile: kTileRows, kTileColumns (csrc/cpu/engine/program_tiles.h)
@@ -47,6 +47,7 @@ def write_tiles(
     rest = [i for i in range(len(sizes) - 1) if i != across]
     w.task_rows = s.mul(s.product([sizes[i] for i in rest]), blocks)
     w.task_columns = s.mul(sizes[-1], ROWS)
+    w.first_dim_is_outermost = across != 0
     t = w.text
     t.open("for (int64_t task = begin; task < end; ++task) {")
     t.put(f"const int64_t block = task % {w.index.grouped(blocks)} * {ROWS};")
@@ -61,6 +62,11 @@ def write_tiles(
         values = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
         t.open(f"for (int64_t from = {low or 0}; from < {end}; from += {COLUMNS}) {{")
         t.put(f"const int64_t to = {bounded('from', COLUMNS, end, low or 0)};")
+        if moves(w, part, values, variables[-1], variables[across]):
+            for b, n in values:
+                write_move(w, list(part.reads)[n.attr], b, variables[-1], variables[across], sizes[across])  # type: ignore[index]
+            t.close()
+            continue
         loaded = with_tiles(w, part, sizes, variables, across)
         name = w.names[s.atom_of(variables[across])]
         t.open(f"for (int64_t {name} = block; {name} < past; ++{name}) {{")
@@ -68,6 +74,30 @@ def write_tiles(
         t.close()
         t.close()
     t.close()
+
+
+def moves(w: Any, p: Pass, values: Sequence[tuple[Buffer, Node]], last: Any, across: Any) -> bool:
+    """Whether elements go from one order to the other as they are."""
+    reads = list(p.reads)
+
+    def is_move(b: Buffer, n: Node) -> bool:
+        r = reads[n.attr] if n.op is INPUT else None  # type: ignore[index]
+        if not isinstance(r, Load) or r.guard is not True or not is_transposed(r, last, across) or touches(r, p):
+            return False
+        to = w.store_place(b)
+        return r.buffer.dtype is b.dtype and is_one(step_of(to, last)) and isinstance(step_of(to, across), int)
+
+    return all(is_move(b, n) for b, n in values)
+
+
+def write_move(w: Any, r: Load, b: Buffer, last: Any, across: Any, size: Any) -> None:
+    """A tile that is written where it belongs, transposed."""
+    begin = {atom_of(last): w.new_variable("from", FAR), atom_of(across): w.new_variable("block", size)}
+    to, source = (s.substitute(e, begin) for e in (w.store_place(b), r.address))
+    given = f"{w.pointer(b)} + {w.index(to)}, {w.index(step_of(w.store_place(b), across))}"
+    given += f", {w.pointer(r.buffer)} + {w.index(source)}, {w.index(step_of(r.address, last))}"
+    w.text.put(f"transpose_copy({given}, past - block, to - from);")
+    w.passes += 1
 
 
 def bounded(begin: str, step: int, end: str, low: int = 0) -> str:

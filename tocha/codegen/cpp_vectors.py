@@ -66,6 +66,9 @@ def registers(
     return Registers(f"vec::{type}", f"vec::width<{memory_type(d)}>", form, store, 4, WIDEST // size_of(d), mask)
 
 
+SMALL = frozenset({dt.float16, dt.bfloat16})
+
+
 def size_of(d: dt.DType) -> int:
     """The bytes of an element in memory."""
     return max(1, d.bits // 8)
@@ -198,8 +201,21 @@ def vector_type(
 def fits(w: Any, r: Load | Position, t: dt.DType) -> bool:
     """Whether a read has the width of vectors of a type."""
     if isinstance(r, Load):
-        return r.buffer.dtype is t
+        return r.buffer.dtype is t or (t is dt.float32 and r.buffer.dtype in SMALL)
     return t.bits == 64 or w.known.bounds(r.value)[1] < NOWHERE
+
+
+def widened(nodes: Sequence[Node], fixed: set[int]) -> list[Node]:
+    """Formulas in which small floats that are read are the float32 that they stand for, as vectors of them are; those of which something else
+    is made stay what they are, and keep a formula off vectors."""
+    outputs = simplify(tuple(nodes))
+    change = {
+        n: scalar.Input(n.args[0].attr, dt.float32)  # type: ignore[arg-type]
+        for n in topological(outputs)
+        if n.op is scalar.CAST and n.dtype is dt.float32 and n.args[0].op is INPUT and n.args[0].dtype in SMALL
+        and n.args[0].attr not in fixed
+    }  # fmt: skip
+    return list(scalar.substitute(outputs, change))
 
 
 def next_row(w: Any, p: Any, last: Any) -> list[str]:
@@ -237,9 +253,10 @@ def write_vector_fold(
         return False
     names, combined = w.combined(p, folds, lambda k: f"a{k}")
     nodes = [*(n for _, n in outputs), *combined]
-    t = vector_type(w, p, nodes, outputs, folds, last)
+    wide = widened(nodes, p.fixed_reads(last))
+    t = vector_type(w, p, wide, outputs, folds, last)
     if t is not None:
-        VectorFold(w, p, outputs, folds, t, TYPES[t]).write(nodes, names, sizes, variables)
+        VectorFold(w, p, outputs, folds, t, TYPES[t]).write(nodes, names, sizes, variables, wide)
         return True
     if vector_type(w, p, nodes, outputs, folds, last, packed) is not None:
         VectorFold(w, p, outputs, folds, dt.float32, PACKS).write(nodes, names, sizes, variables)
@@ -323,14 +340,17 @@ class VectorFold:
         self.types = [by.type if d is t else by.mask for d in self.dtypes]
         self.tag = f"s{w.passes}"
 
-    def write(self, nodes: list[Node], names: list[str], sizes: list[Any], variables: list[Any]) -> None:
+    def write(
+        self, nodes: list[Node], names: list[str], sizes: list[Any], variables: list[Any], wide: Sequence[Node] | None = None
+    ) -> None:  # fmt: skip
+        """`wide`: the nodes on vectors, where these differ."""
         w, text = self.w, self.w.text
         end = w.index(sizes[-1])
         states, last = dict(enumerate(names)), variables[-1] if self.strips is None else self.strips.at
         form = self.by.form
         if isinstance(sizes[-1], int) and sizes[-1] < IN_ORDER:
             form = replace(form, of_states={})
-        whole = w.emitted(self.p, nodes, states, last, vector=form)
+        whole = w.emitted(self.p, wide or nodes, states, last, vector=form)
         rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
         self.copies = self.by.copies if len(whole.body) <= LONG_BODY else 1
         for m in self.folds:

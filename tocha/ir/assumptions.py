@@ -268,8 +268,17 @@ class Assumptions:
             if isinstance(b, Expr) and self.holds(s.ge(a, 0)) and self.holds(s.lt(a, b)):
                 return 0
             if isinstance(b, int):
-                return self._without_small_terms(q, *atom.args)
+                counted = self._counted_down(*atom.args)
+                return self._without_small_terms(q, *atom.args) if counted is None else counted
         return q
+
+    def _counted_down(self, a: Any, b: Any) -> Any:
+        """a // b where a lies within one multiple of b, once -x is no longer written as (b - 1) x - b x: what flips of flips read."""
+        if not isinstance(b, int) or not isinstance(a, Expr):
+            return None
+        turned = s.from_terms({monomial: 1 for monomial, c in a.terms if monomial and 2 * c > b})
+        low, high = self.bounds(s.add(a, s.scale(turned, -b)))
+        return None if math.isinf(high - low) or low // b != high // b else s.add(turned, int(low // b))
 
     def _without_small_terms(self, q: Any, a: Any, b: Any) -> Any:
         """q = a // b, without terms that never carry into the next multiple: (8x + y) // 32 = x // 4 for 0 <= y < 8."""

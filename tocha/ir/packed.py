@@ -43,11 +43,12 @@ STORED = frozenset({dt.float32, dt.float16, dt.bfloat16})
 def goes_on_packs(nodes: Sequence[Node], compiled: bool = False) -> bool | None:
     """Whether formulas gain by packs: a compiler does well on arithmetic. None if they cannot be computed on them.
 
-    Formulas of compiled graphs may also read truths, small floats, and positions (int64) that are compared with what does not vary.
+    Formulas of compiled graphs may also read truths, small floats, and positions: as int64 they are compared with what does not vary, as
+    int32 they become floats.
     """
     varying: set[Node] = set()
     gains = False
-    leaves = STORED | {dt.bool_, dt.int64} if compiled else {dt.float32}
+    leaves = STORED | {dt.bool_, dt.int32, dt.int64} if compiled else {dt.float32}
     able = PACKED | LANEWISE | ({*COMPILED_LANEWISE, scalar.CAST} if compiled else set())
     for n in topological(nodes):
         if n.op in (CONSTANT, PARAM) or (n.args and not any(a in varying for a in n.args)):
@@ -71,7 +72,9 @@ def on_packs(n: Node, varying: set[Node]) -> bool:
         return sum(a in varying for a in n.args) == 1
     if n.op is scalar.CAST:
         source = n.args[0].dtype
-        return (source in (dt.bool_, *STORED) and n.dtype is dt.float32) or (source is dt.float32 and n.dtype in STORED)
+        return (source in (dt.bool_, dt.int32, *STORED) and n.dtype is dt.float32) or (
+            source is dt.float32 and n.dtype in STORED
+        )
     if n.op is scalar.where:
         return n.dtype in STORED
     return n.dtype in (dt.float32, dt.bool_) and all(a.dtype in (dt.float32, dt.bool_) for a in n.args)

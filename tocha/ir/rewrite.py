@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tocha.ir.dtypes import Number, bool_, is_lossless
+from tocha.ir.dtypes import Kind, Number, bool_, is_lossless
 from tocha.ir.node import CONSTANT, Node, Primitive, constant, make, topological
 from tocha.ir.primitives import (
     absolute,
@@ -259,6 +259,11 @@ def _power(x: Node, c: Node) -> Node | None:
     return rsqrt(x) if exponent == -0.5 and not x.dtype.is_complex else None
 
 
+def _of_integer(x: Node, number: Node) -> Node | None:
+    """A number that was an integer is no -0.0."""
+    return number if x.dtype.kind is Kind.INTEGER and number.dtype.is_floating else None
+
+
 def _cast_of_cast(x: Node, inner: Node, outer: Node) -> Node | None:
     return cast(x, outer.dtype) if is_lossless(x.dtype, inner.dtype) else None
 
@@ -271,6 +276,7 @@ SIMPLIFY = Table(
         # Neutral and absorbing elements. Not x + 0.0: -0.0 + 0.0 is 0.0. Not x * 0.0: it may be NaN.
         Rule(op(add, X, Value(0)), _integer_only(lambda x: x)),
         Rule(op(add, X, Value(-0.0)), lambda x: x if x.dtype.is_floating else None),
+        Rule(op(add, op(CAST, X, name="number"), Value(0.0)), _of_integer),
         Rule(op(sub, X, Value(0.0)), _real_only(lambda x: x)),
         Rule(op(sub, Value(0), X), _integer_only(lambda x: -x)),
         Rule(op(sub, X, X), _integer_only(zero_like)),

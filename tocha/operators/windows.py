@@ -25,7 +25,7 @@ def check_window_length(n: "int", name: "str") -> "none":
 @native(
     "_cosine_sum_window(int window_length, bool periodic, float[]? a, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
-    tags=_FACTORY,
+    tags=_FACTORY | {"called_whole"},
     samples=lambda t: [((5, True, [0.5, 0.5]), {})],
 )
 def _cosine_sum_window(window_length, periodic, a, dtype, device):

@@ -86,6 +86,25 @@ TOCHA_MATH Pack rounded(Pack x, Half) {
   return load(lanes, Whole());
 }
 
+// One register of floats, for folds.
+#if TOCHA_VECTOR_F32
+TOCHA_MATH F32 load(const BFloat16* p) { return load(p, Whole()).lanes; }
+TOCHA_MATH F32 load(const Half* p) { return load(p, Whole()).lanes; }
+#else
+TOCHA_MATH F32 load(const BFloat16* p) { return widened(p); }
+TOCHA_MATH F32 load(const Half* p) {
+#if defined(__aarch64__)
+  return (F32)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(reinterpret_cast<const uint16_t*>(p))));
+#elif defined(__AVX__) && defined(__F16C__)
+  return (F32)_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+#else
+  F32 x;
+  for (int i = 0; i < kBytes / 4; ++i) x[i] = p[i];
+  return x;
+#endif
+}
+#endif
+
 template <class T>
 concept Small = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 template <Small T>
@@ -125,6 +144,52 @@ TOCHA_MATH Pack cast(Pack x) {
 template <class To>
 TOCHA_MATH Pack cast(Mask m) {
   return choose(m, pack(1.0f), pack(0.0f));
+}
+// Positions that 32 bits hold.
+template <class To>
+TOCHA_MATH Pack cast(Positions at) {
+  const int32_t first = static_cast<int32_t>(at.first);
+#if TOCHA_VECTOR_F32
+  return {_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_set1_epi32(first), lane_numbers()))};
+#else
+  TOCHA_BY_PARTS(F32, __builtin_convertvector(lane_numbers(i) + first, F32))
+#endif
+}
+
+// Elements that lie so many apart.
+template <int64_t kStep, class T>
+TOCHA_MATH auto load_apart(const T* p, First n) {
+  T lanes[kPack] = {};
+  for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i * kStep];
+  return load(lanes, Whole());
+}
+template <int64_t kStep, class T>
+TOCHA_MATH auto load_apart(const T* p, Whole) {
+  alignas(64) T lanes[kPack];
+#pragma GCC ivdep
+#pragma GCC unroll 16
+  for (int i = 0; i < kPack; ++i) lanes[i] = p[i * kStep];
+  return load(lanes, Whole());
+}
+template <int64_t kStep, class T>
+TOCHA_MATH auto load_apart(const T* p, Part n) {
+  return n.count < kPack ? load_apart<kStep>(p, First{n.count}) : load_apart<kStep>(p, Whole());
+}
+#if TOCHA_VECTOR_F32
+TOCHA_MATH Pack reversed(Pack x) {
+  return {_mm512_permutexvar_ps(_mm512_sub_epi32(_mm512_set1_epi32(kPack - 1), lane_numbers()), x.lanes)};
+}
+#else
+template <int... I>
+TOCHA_MATH F32 reversed_lanes(F32 x, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(x, x, (kBytes / 4 - 1 - I)...);
+}
+TOCHA_MATH Pack reversed(Pack x)
+    TOCHA_BY_PARTS(F32, reversed_lanes(x.part[kParts - 1 - i], std::make_integer_sequence<int, kBytes / 4>()))
+#endif
+template <>
+TOCHA_MATH auto load_apart<-1, float>(const float* p, Whole) {
+  return reversed(load(p - (kPack - 1), Whole()));
 }
 
 }  // namespace vec

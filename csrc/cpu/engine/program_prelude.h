@@ -36,6 +36,11 @@ inline int64_t floor_division(int64_t a, int64_t b) {
 }
 inline int64_t index_min(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t index_max(int64_t a, int64_t b) { return a > b ? a : b; }
+// `n` elements, or none.
+template <class T>
+inline void fill_zeros(T* p, int64_t n) {
+  if (n > 0) std::memset(static_cast<void*>(p), 0, static_cast<size_t>(n) * sizeof(T));
+}
 // m ? a : b. By bits: where an operand is a constant GCC turns the choice around, and makes vectors of comparisons that
 // mind NaNs, which take twice as long.
 template <class T>
@@ -101,6 +106,26 @@ inline void run_parts(const KernelPart* parts, int64_t count, KernelFrame& frame
       if (own.fault) __atomic_fetch_or(&frame.fault, own.fault, __ATOMIC_RELAXED);
     }
     first = past;
+  }
+}
+
+// One of several kernels that run in turns: its rows in each.
+struct KernelTurn {
+  void (*run)(void*, int64_t, int64_t);
+  KernelFrame* frame;
+  int64_t rows;
+};
+struct KernelTurns {
+  const KernelTurn* parts;
+  int64_t count;
+};
+inline void run_in_turns(void* context, int64_t begin, int64_t end) {
+  const auto& turns = *static_cast<const KernelTurns*>(context);
+  for (int64_t turn = begin; turn < end; ++turn) {
+    for (int64_t k = 0; k < turns.count; ++k) {
+      const KernelTurn& part = turns.parts[k];
+      part.run(part.frame, turn * part.rows, (turn + 1) * part.rows);
+    }
   }
 }
 

@@ -12,13 +12,24 @@ void _check_range(const Tensor& self, double low, double high, const std::string
   if (!computes(self) || self.get()->dispatches) return;
   Tensor values = ops::contiguous(self, MemoryFormat::Contiguous);
   cpu::visit_real("check_range", self.dtype(), [&]<class T>(cpu::Type<T>) {
-    using Wide = std::conditional_t<std::is_same_v<T, double> || std::is_integral_v<T>, double, float>;
     const T* v = values.data<T>();
-    const Wide least = static_cast<Wide>(low), most = static_cast<Wide>(high);
+    const int64_t n = values.numel();
     bool fine = true;
-    for (int64_t i = 0; i < values.numel(); ++i) {
-      const Wide x = static_cast<Wide>(v[i]);
-      fine &= (x >= least) & (x <= most);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      // The ends are those of the elements alone: of a whole range there is no need to ask each.
+      T least = n ? v[0] : T(), most = least;
+      for (int64_t i = 0; i < n; ++i) {
+        least = v[i] < least ? v[i] : least;
+        most = v[i] > most ? v[i] : most;
+      }
+      fine = n == 0 || (static_cast<double>(least) >= low && static_cast<double>(most) <= high);
+    } else {
+      using Wide = std::conditional_t<std::is_same_v<T, double> || std::is_same_v<T, bool>, double, float>;
+      const Wide least = static_cast<Wide>(low), most = static_cast<Wide>(high);
+      for (int64_t i = 0; i < n; ++i) {
+        const Wide x = static_cast<Wide>(v[i]);
+        fine &= (x >= least) & (x <= most);
+      }
     }
     TOCHA_CHECK(fine, Runtime, refusal);
   });

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.functionalize import has_symbols, numbers_at, overlaps, root_of, without_repeats
+from tocha._functorch.functionalize import Step, has_symbols, numbers_at, overlaps, root_of, without_repeats
 from tocha._functorch.joint import (
     CONSTANT,
     INPUT,
@@ -264,6 +264,7 @@ class Compiled:
 
     def __init__(self, wrapping: Wrapping, run: Callable[..., Sequence[Any]], is_whole: bool = False):
         self.wrapping, self.run, self.is_whole = wrapping, run, is_whole
+        self.shared = list(map(shared_call, wrapping.outputs))
         self.backward: Any = None  # what compiles the backward graph
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -280,7 +281,8 @@ class Compiled:
             raw = [r.detach() if id(r) in moved else r for r in raw]
         for m in self.wrapping.mutations:
             self.write(m, given[m.input], raw, values)
-        return [self.result(o, given, raw, values) for o in self.wrapping.outputs]
+        parts: dict[tuple, list] = {}
+        return [self.result(i, given, raw, values, parts) for i in range(len(self.wrapping.outputs))]
 
     def write(self, m: Mutation, target: Tensor, raw: Sequence[Any], values: Mapping[Atom, int]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
@@ -303,7 +305,10 @@ class Compiled:
         for _ in range(left):
             target._bump_version()
 
-    def result(self, o: Output, args: Sequence[Any], raw: Sequence[Any], values: Mapping[Atom, int]) -> Any:
+    def result(
+        self, place: int, args: Sequence[Any], raw: Sequence[Any], values: Mapping[Atom, int], parts: dict[tuple, list]
+    ) -> Any:
+        o = self.wrapping.outputs[place]
         if o.kind == CONSTANT:
             return o.value
         if o.kind == RAW:
@@ -313,10 +318,25 @@ class Compiled:
         if o.kind == PART:
             return at_path(args[o.index], o.path)
         base = args[o.index] if o.kind == VIEW_OF_INPUT else raw[o.index]
-        with autograd.set_grad_enabled(_C.is_grad_enabled() and o.recorded):
-            for step in o.chain:
-                base = (step.at(values) if values else step).apply(base)
-        return base
+        if o.recorded:
+            return self.viewed(place, base, values, parts)
+        with autograd.no_grad():
+            return self.viewed(place, base, values, parts)
+
+    def viewed(self, place: int, base: Tensor, values: Mapping[Atom, int], parts: dict[tuple, list]) -> Tensor:
+        """A view, made again. Those that one call gave together come from one call here too: their gradients are then put side by side
+        at once, and not each into zeros of the whole. `parts`: by call, views that are not handed out yet."""
+        chain, shared = self.wrapping.outputs[place].chain, self.shared[place]
+        steps = [step.at(values) for step in chain] if values else chain
+        if shared is None:
+            return apply_all(steps, base)
+        last, key = shared
+        index: Any = steps[last].index
+        left = parts.get(key)
+        if left is None or left[index] is None:  # what is given twice is two tensors
+            left = parts[key] = list(steps[last].run(apply_all(steps[:last], base)))
+        found, left[index] = left[index], None
+        return apply_all(steps[last + 1 :], found)
 
     def symbol_values(self, args: Sequence[Any], raw: Sequence[Any]) -> dict[Atom, int]:
         found = {}
@@ -324,6 +344,21 @@ class Compiled:
             value = raw[i] if is_raw else args[i]
             found[atom] = value if d is None else value.shape[d]
         return found
+
+
+def shared_call(o: Output) -> tuple[int, tuple] | None:
+    """The last step of a result's chain that gives several views (`split`), and a name for that call on what it is called on."""
+    places = [k for k, step in enumerate(o.chain) if step.index is not None]
+    if not places:
+        return None
+    last = places[-1]
+    return last, (o.kind, o.index, o.recorded, *map(id, o.chain[:last]), id(o.chain[last].call))
+
+
+def apply_all(steps: Sequence[Step], base: Tensor) -> Tensor:
+    for step in steps:
+        base = step.apply(base)
+    return base
 
 
 def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:

@@ -307,7 +307,12 @@ def test_statistics_are_not_copied_in_graphs():
     assert tocha.ops.aten.clone.default not in forward
 
 
-WITH_ZEROS = [[[1.0, 2, 3], [4, 5, -6]], [[1.0, 0, 3], [4, 5, 6]], [[0.0, 0, 3], [-0.0, 5, 6]], [[0.0, 0, 0], [0, 0, 0]]]
+WITH_ZEROS = [
+    [[1.0, 2, 3], [4, 5, -6]],
+    [[1.0, 0, 3], [4, 5, 6]],
+    [[0.0, 0, 3], [-0.0, 5, 6]],
+    [[0.0, 0, 0], [0, 0, 0]],
+]
 
 
 @pytest.mark.parametrize("values", WITH_ZEROS)

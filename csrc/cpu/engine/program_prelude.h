@@ -84,7 +84,8 @@ struct KernelPart {
 
 inline int64_t tasks_of(const KernelPart& part) { return (part.rows + part.grain - 1) / part.grain; }
 
-// Those of tasks [begin, end) that are a part's tasks [low, high), which have the numbers from `first` on; the number after them.
+// Those of tasks [begin, end) that are a part's tasks [low, high), which have the numbers from `first` on; the number
+// after them.
 inline int64_t run_tasks(const KernelPart& part, int64_t low, int64_t high, int64_t first, KernelFrame& frame,
                          int64_t begin, int64_t end) {
   const int64_t past = first + (high - low);
@@ -105,8 +106,8 @@ inline void run_parts(const KernelPart* parts, int64_t count, KernelFrame& frame
     first = run_tasks(parts[k], 0, tasks_of(parts[k]), first, frame, begin, end);
 }
 
-// The same in turns: a share of the tasks of each part, then the next. What parts read in the same order is then still in the
-// cache for the second.
+// The same in turns: a share of the tasks of each part, then the next. What parts read in the same order is then still
+// in the cache for the second.
 inline void run_in_turns(const KernelPart* parts, int64_t count, KernelFrame& frame, int64_t begin, int64_t end) {
   int64_t turns = tasks_of(parts[0]), first = 0;
   for (int64_t k = 1; k < count; ++k) turns = index_min(turns, tasks_of(parts[k]));

@@ -133,7 +133,8 @@ def product_of_others(x: "Tensor", dim: "int") -> "Tensor":
 @rule
 def product_without(x: "Tensor", product: "Tensor", dim: "int?") -> "Tensor":
     """For every element the product of all others along dim, from that of all, where nobody can look whether there are zeros. Without them
-    it is what is computed where one can; with them the products of what stands before and after would take passes that wait for each other."""
+    it is what is computed where one can, NaN for elements that are not finite included; with them the products of what stands before and
+    after would take passes that wait for each other."""
     zero = x == 0
     zeros = zero.to(x.dtype).sum(one_dim(dim), True)
     rest = op.masked_fill(x, zero, 1)

@@ -132,3 +132,27 @@ def test_small_floats_are_folded_as_they_are_read(shape, dtype):
 
 def test_extremes_of_states_take_their_short_form():
     assert "vec::highest(" in compiled(lambda x: x.amax(1), randn(8, 1024), exact=True).source
+
+
+@pytest.mark.parametrize("width", [3, 8, 40])
+def test_sums_of_pairs_go_across_the_coordinates_that_lie_side_by_side(width):
+    """The largest operand has one number for each pair: it is not what the fold goes along."""
+    x, y, weights = randn(30, width), randn(50, width, seed=1), randn(30, 50, seed=2)
+    c = compiled(lambda x, y, w: ((x[:, None] - y).abs() * w[..., None]).sum(1), x, y, weights)
+    assert [k.kind for k in c.kernels] == ["lanes" if width >= 8 else "rows"]
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.0, math.inf])
+def test_gradients_of_distances(p):
+    x, y = randn(9, 11), randn(12, 11, seed=1)
+    y[3] = x[2]  # points that meet
+    far, grad = tocha.cdist(x, y, p), randn(9, 12, seed=2)
+    c = compiled(lambda g, x, y, far: tocha.ops.aten._cdist_backward(g, x, y, p, far), grad, x, y, far)
+    assert len(c.kernels) == len(c.items) == 1
+
+
+def test_truths_are_counted_on_vectors():
+    x = values(40, 70, dtype=tocha.float32)
+    c = compiled(lambda x: ((x == 0).float().sum(-1), (x > 1).float().sum(0)), x, exact=True)
+    assert "row_strip" not in c.source
+    compiled(lambda x: (x == 0).double().sum(-1), x.double(), exact=True)

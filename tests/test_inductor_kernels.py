@@ -407,6 +407,62 @@ def test_rows_may_end_inside_of_a_dim():
     assert len(c.kernels) == 1
 
 
+def test_gradients_of_a_group_norm_go_over_the_picture_twice():
+    """Once for the sums of every channel, from which those of groups and of the batch are had, and once for the gradient."""
+    x, w, grad = randn(3, 12, 5, 7), randn(12, seed=1), randn(3, 12, 5, 7, seed=2)
+    _, mean, rstd = tocha.native_group_norm(x, w, None, 3, 12, 35, 4, 1e-5)
+    backward = tocha.ops.aten._group_norm_backward
+    c = compiled(lambda g, x, m, r, w: backward(g, x, m, r, w, 3, 12, 35, 4, 1e-5, True, True), grad, x, mean, rstd, w)
+    loops = [loop for k in c.kernels for loop in k.loops if any(i.buffer.numel() == x.numel() for i in loop.loads())]
+    assert [loop.fold is None for loop in loops] == [False, False, True]
+    compiled(lambda g, x, m, r: backward(g, x, m, r, None, 3, 12, 35, 4, 1e-5, True, True), grad, x, mean, rstd)
+    compiled(lambda g, x, m, r: backward(g, x, m, r, None, 3, 12, 35, 4, 1e-5, False, True)[1:], grad, x, mean, rstd)
+
+
+def gradients_of_layer_norm(rows, n):
+    """A compiled gradient: rows, and sums across them; and its arguments."""
+    x, w, grad = randn(rows, n), randn(n, seed=1), randn(rows, n, seed=2)
+    _, mean, rstd = tocha.native_layer_norm(x, [n], w, None, 1e-5)
+    backward = tocha.ops.aten._layer_norm_backward
+    return compiled(lambda g, x, m, r, w: backward(g, x, [n], m, r, w, 1e-5, True, True), grad, x, mean, rstd, w)
+
+
+def test_kernels_that_read_the_same_memory_take_turns():
+    assert "  run_in_turns(parts, 2," in gradients_of_layer_norm(1030, 120).source
+    assert "  run_parts(parts, 2," in gradients_of_layer_norm(30, 120).source  # which stays in the cache
+    apart = compiled(lambda x, y: (x.sum(1), y.amax(1)), randn(600, 120), randn(700, 120, seed=1))
+    assert "  run_parts(parts, 2," in apart.source
+
+
+def test_taking_turns_leaves_nothing_out():
+    """Whatever the number of tasks of each, none of them, and threads that begin in the middle."""
+    f = tocha.compile(lambda x, y: (x.sum(0), (x * y).sum(1), y.amax(0)), dynamic=True)
+    for n in (700, 1, 0, 333, 4099):
+        x = randn(n, 300)
+        y = randn(300)
+        for got, want in zip(f(x, y), (x.sum(0), (x * y).sum(1), y.amax(0)), strict=True):
+            assert_close(got, want, rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize(("size", "out"), [(12, 4), (12, 12), (11, 4), (3, 5)])
+def test_windows_that_all_places_lie_in_have_no_masks(size, out):
+    grad = randn(2, 3, out, out)
+    backward = tocha.ops.aten._average_windows_backward
+    c = compiled(lambda g: backward(g, [2, 3, size, size], [out, out], [], [], [], False, 0), grad)
+    if size % out == 0:
+        assert not c.calls and "uint8_t" not in c.source
+    x = randn(2, 3, size, size)
+    compiled(lambda x: F.adaptive_avg_pool2d(x, out), x)
+    compiled(lambda x: F.adaptive_max_pool2d(x, out, return_indices=True), x, exact=True)
+
+
+def test_windows_with_and_without_padding():
+    x = randn(2, 3, 9, 10)
+    for kernel, stride, padding in ((3, 1, 0), (2, 2, 0), (3, 2, 1), (2, 3, 0)):
+        compiled(lambda x, k=kernel, s=stride, p=padding: F.avg_pool2d(x, k, s, p), x)
+        compiled(lambda x, k=kernel, s=stride, p=padding: F.max_pool2d(x, k, s, p, return_indices=True), x, exact=True)
+
+
 def test_an_update_of_many_parameters_is_one_kernel():
     def f(params, grads, ms, vs):
         out = []

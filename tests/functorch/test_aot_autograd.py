@@ -500,3 +500,42 @@ def test_views_that_one_call_makes_are_made_by_one_call():
     found, views = native_outputs(outputs)
     assert [made is None for *_, made, _, _ in views] == [False, True, True, True]
     assert [index for _, index, _ in found] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.split([1, 3], 1),
+        lambda x: x.t().chunk(2),
+        lambda x: (x * 2).unbind(0),
+        lambda x: [part.t() for part in x.view(2, 2, 3).unbind(0)],
+    ],
+    ids=["split", "of a view", "of a value", "seen from elsewhere"],
+)
+def test_views_that_one_operator_gave_have_one_node(f, backend):
+    """Else each of their gradients is put into zeros of the whole, and those are added up."""
+    x, y = (tocha.arange(12.0).reshape(3, 4).requires_grad_() for _ in range(2))
+    expected, found = f(x), tocha.compile(f, backend=backend)(y)
+    assert len({node_of_several(t) for t in found}) == 1
+    for values in (expected, found):
+        sum((t * (i + 2)).sum() for i, t in enumerate(values)).backward()
+    assert tocha.equal(x.grad, y.grad)
+
+
+def node_of_several(t):
+    """The node of the operator that gave several views, of which t is one."""
+    node = t.grad_fn
+    while "Split" not in node.name() and "Unbind" not in node.name():
+        ((node, _),) = node.next_functions
+    return node
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_view_that_is_given_twice_is_two_tensors(backend):
+    f = tocha.compile(lambda x: (*x.unbind(0), x.unbind(0)[1], x.unbind(0)[1]), backend=backend)
+    x = tocha.arange(6.0).reshape(2, 3).requires_grad_()
+    parts = f(x)
+    assert len({id(t) for t in parts}) == 4
+    sum((t * (i + 1)).sum() for i, t in enumerate(parts)).backward()
+    assert x.grad.tolist() == [[1.0] * 3, [2.0 + 3 + 4] * 3]

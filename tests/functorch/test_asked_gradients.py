@@ -3,6 +3,7 @@
 import pytest
 
 import tocha
+from tocha._functorch.aot_autograd import aot_function
 
 BACKENDS = ["aot_eager", "inductor"]
 
@@ -259,3 +260,74 @@ def test_views_keep_the_history_of_what_is_detached_in_place(view, backend):
     assert tocha.equal(tocha.autograd.grad(v.sum(), x)[0], wanted * x.detach())
     y.zero_()
     assert not v.detach().any()
+
+
+def operators_of(program, *inputs):
+    """What the graphs of a function and of its gradient call."""
+    found = []
+
+    def keep(graph, _):
+        found.append([n.target for n in graph.graph.nodes if n.op == "call_function"])
+        return graph
+
+    out = aot_function(program, fw_compiler=keep, bw_compiler=keep)(*inputs)
+    out.sum().backward()
+    return found
+
+
+def test_gradients_of_results_that_nobody_reads_are_no_zeros():
+    x, w = tocha.linspace(-1, 1, 48).reshape(2, 6, 4).requires_grad_(), tocha.ones(6, requires_grad=True)
+    _, backward = operators_of(lambda x, w: tocha.nn.functional.group_norm(x, 3, w), x, w)
+    assert backward.count(tocha.ops.aten._group_norm_backward.default) == 1
+    assert not {tocha.ops.aten.zeros_like.default, tocha.ops.aten.add.Tensor} & set(backward)
+
+
+@pytest.mark.parametrize(
+    ("program", "solver"),
+    [
+        (tocha.linalg.eigvalsh, tocha.ops.aten._hermitian_eigen.default),
+        (tocha.linalg.svdvals, tocha.ops.aten._singular_values.default),
+        (lambda x: tocha.linalg.eigvals(x).abs(), tocha.ops.aten._general_eigen.default),
+    ],
+    ids=["eigvalsh", "svdvals", "eigvals"],
+)
+def test_values_that_will_be_differentiated_are_computed_with_their_vectors(program, solver):
+    """Else backward solves the whole problem once more."""
+    x = tocha.tensor([[2.0, 1, 0], [1, 3, 1], [0, 1, 5]]).requires_grad_()
+    y = x.detach().clone().requires_grad_()
+    forward, backward = operators_of(program, x)
+    assert forward.count(solver) == 1 and solver not in backward
+    program(y).sum().backward()
+    tocha.testing.assert_close(x.grad, y.grad)
+
+
+def test_statistics_are_not_copied_in_graphs():
+    x = tocha.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+    forward, _ = operators_of(lambda x: sum(tocha.std_mean(x, 0)), x)
+    assert tocha.ops.aten.clone.default not in forward
+
+
+WITH_ZEROS = [
+    [[1.0, 2, 3], [4, 5, -6]],
+    [[1.0, 0, 3], [4, 5, 6]],
+    [[0.0, 0, 3], [-0.0, 5, 6]],
+    [[0.0, 0, 0], [0, 0, 0]],
+]
+
+
+@pytest.mark.parametrize("values", WITH_ZEROS)
+@pytest.mark.parametrize("dims", [(), (0,), (1,), (-1, True)])
+def test_gradients_of_products_with_and_without_zeros(values, dims):
+    x, y = (tocha.tensor(values, requires_grad=True) for _ in range(2))
+    x.prod(*dims).sum().backward()
+    backward = operators_of(lambda x: x.prod(*dims), y)[1]
+    assert tocha.equal(x.grad, y.grad)
+    assert tocha.ops.aten.cumprod.default not in backward  # whose every element waits for the one before
+
+
+def test_gradients_of_products_that_are_not_finite():
+    """Without zeros they are the product over the element, also where that overflows."""
+    x, y = (tocha.tensor([[1e30, 1e30, 2], [float("inf"), 2, 3]], requires_grad=True) for _ in range(2))
+    x.prod(1).sum().backward()
+    aot_function(lambda x: x.prod(1), fw_compiler=lambda graph, _: graph)(y).sum().backward()
+    tocha.testing.assert_close(x.grad, y.grad, equal_nan=True)

@@ -51,13 +51,18 @@ class Storage:
 
 
 class Step:
-    """One view operator between a storage's base and a tensor on it."""
+    """One view operator between a storage's base and a tensor on it. Of an operator that gives several views `index` says which, and
+    those of one call have the same `call`."""
 
-    def __init__(self, handle: Any, args: tuple, kwargs: dict[str, Any], index: int | None = None):
-        self.handle, self.args, self.kwargs, self.index = handle, args, kwargs, index
+    def __init__(self, handle: Any, args: tuple, kwargs: dict[str, Any], index: int | None = None, call: Any = None):
+        self.handle, self.args, self.kwargs, self.index, self.call = handle, args, kwargs, index, call
+
+    def run(self, t: Tensor) -> Any:
+        """What the operator gives: one view, or all of several."""
+        return self.handle(t, *self.args, **self.kwargs)
 
     def apply(self, t: Tensor) -> Tensor:
-        found = self.handle(t, *self.args, **self.kwargs)
+        found = self.run(t)
         return found if self.index is None else found[self.index]
 
     @property
@@ -67,7 +72,7 @@ class Step:
     def at(self, values: Mapping[Atom, int]) -> Step:
         """The same with these numbers for symbols: on a real tensor a symbol would be what it was while tracing."""
         args, kwargs = numbers_at((self.args, self.kwargs), values)
-        return Step(self.handle, args, kwargs, self.index)
+        return Step(self.handle, args, kwargs, self.index, self.call)
 
     def undo(self, base: Tensor, new: Tensor) -> Tensor:
         """The base after the view was written to."""
@@ -416,7 +421,7 @@ class Functionalizer:
         value = self.called(n) if handle is n.target else self.traced(handle, self.read(of), *args, **kwargs)
 
         def part(v: Tensor, index: int | None = None) -> Alias:
-            step = Step(handle, args, kwargs, index)
+            step = Step(handle, args, kwargs, index, n)
             return Alias(of.storage, (*of.chain, step), v, (*of.recorded, step))
 
         return [part(v, i) for i, v in enumerate(value)] if isinstance(value, list | tuple) else part(value)

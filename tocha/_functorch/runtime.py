@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.functionalize import has_symbols, numbers_at, overlaps, root_of, without_repeats
+from tocha._functorch.functionalize import Step, has_symbols, numbers_at, overlaps, root_of, without_repeats
 from tocha._functorch.joint import (
     CONSTANT,
     INPUT,
@@ -272,6 +272,7 @@ class Compiled:
 
     def __init__(self, wrapping: Wrapping, run: Callable[..., Sequence[Any]], is_whole: bool = False):
         self.wrapping, self.run, self.is_whole = wrapping, run, is_whole
+        self.shared = list(map(shared_call, wrapping.outputs))
         self.backward: Any = None  # what compiles the backward graph
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -288,7 +289,8 @@ class Compiled:
             raw = [r.detach() if id(r) in moved else r for r in raw]
         for m in self.wrapping.mutations:
             self.write(m, given[m.input], raw, values)
-        return [self.result(o, given, raw, values) for o in self.wrapping.outputs]
+        parts: dict[tuple, list] = {}
+        return [self.result(i, given, raw, values, parts) for i in range(len(self.wrapping.outputs))]
 
     def write(self, m: Mutation, target: Tensor, raw: Sequence[Any], values: Mapping[Atom, int]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
@@ -311,7 +313,10 @@ class Compiled:
         for _ in range(left):
             target._bump_version()
 
-    def result(self, o: Output, args: Sequence[Any], raw: Sequence[Any], values: Mapping[Atom, int]) -> Any:
+    def result(
+        self, place: int, args: Sequence[Any], raw: Sequence[Any], values: Mapping[Atom, int], parts: dict[tuple, list]
+    ) -> Any:
+        o = self.wrapping.outputs[place]
         if o.kind == CONSTANT:
             return o.value
         if o.kind == RAW:
@@ -321,10 +326,25 @@ class Compiled:
         if o.kind == PART:
             return at_path(args[o.index], o.path)
         base = args[o.index] if o.kind == VIEW_OF_INPUT else raw[o.index]
-        with autograd.set_grad_enabled(_C.is_grad_enabled() and o.recorded):
-            for step in o.chain:
-                base = (step.at(values) if values else step).apply(base)
-        return base
+        if o.recorded:
+            return self.viewed(place, base, values, parts)
+        with autograd.no_grad():
+            return self.viewed(place, base, values, parts)
+
+    def viewed(self, place: int, base: Tensor, values: Mapping[Atom, int], parts: dict[tuple, list]) -> Tensor:
+        """A view, made again. Those that one call gave together come from one call here too: their gradients are then put side by side
+        at once, and not each into zeros of the whole. `parts`: by call, views that are not handed out yet."""
+        chain, shared = self.wrapping.outputs[place].chain, self.shared[place]
+        steps = [step.at(values) for step in chain] if values else chain
+        if shared is None:
+            return apply_all(steps, base)
+        last, key = shared
+        index: Any = steps[last].index
+        left = parts.get(key)
+        if left is None or left[index] is None:  # what is given twice is two tensors
+            left = parts[key] = list(steps[last].run(apply_all(steps[:last], base)))
+        found, left[index] = left[index], None
+        return apply_all(steps[last + 1 :], found)
 
     def symbol_values(self, args: Sequence[Any], raw: Sequence[Any]) -> dict[Atom, int]:
         found = {}
@@ -332,6 +352,21 @@ class Compiled:
             value = raw[i] if is_raw else args[i]
             found[atom] = value if d is None else value.shape[d]
         return found
+
+
+def shared_call(o: Output) -> tuple[int, tuple] | None:
+    """The last step of a result's chain that gives several views (`split`), and a name for that call on what it is called on."""
+    places = [k for k, step in enumerate(o.chain) if step.index is not None]
+    if not places:
+        return None
+    last = places[-1]
+    return last, (o.kind, o.index, o.recorded, *map(id, o.chain[:last]), id(o.chain[last].call))
+
+
+def apply_all(steps: Sequence[Step], base: Tensor) -> Tensor:
+    for step in steps:
+        base = step.apply(base)
+    return base
 
 
 def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
@@ -379,22 +414,30 @@ def native_outputs(outputs: Sequence[Output]) -> tuple[tuple, tuple]:
     A view: what it is made of (a kind and a place, of other views too), whether autograd sees it, and the operator with its arguments and
     the names of the last of them; without an operator it is one of many that another returned."""
     views: list[tuple] = []
+    handed_out: set[int] = set()
 
-    def place_of(view: tuple) -> int:
-        if view not in views:
+    def place_of(view: tuple, new: bool) -> int:
+        if new or view not in views:
             views.append(view)
+            return len(views) - 1
         return views.index(view)
+
+    def made_of(of: tuple[Any, int], o: Output, step: Step, new: bool = False) -> tuple[int, int]:
+        made = getattr(step.handle, "_op", step.handle)
+        place = place_of((*of, o.recorded, made, (*step.args, *step.kwargs.values()), tuple(step.kwargs)), new)
+        if step.index is not None:
+            place = place_of((VIEW, place, o.recorded, None, (step.index,), ()), new)
+        return VIEW, place
 
     found = []
     for o in outputs:
-        kind, index = ORIGINS.get(o.kind, NATIVE_KINDS.get(o.kind)), max(o.index, 0)
+        origin: tuple[Any, int] = ORIGINS.get(o.kind, NATIVE_KINDS.get(o.kind)), max(o.index, 0)
         for step in o.chain:
-            made = getattr(step.handle, "_op", step.handle)
-            arguments, names = (*step.args, *step.kwargs.values()), tuple(step.kwargs)
-            kind, index = VIEW, place_of((kind, index, o.recorded, made, arguments, names))
-            if step.index is not None:
-                kind, index = VIEW, place_of((kind, index, o.recorded, None, (step.index,), ()))
-        found.append((kind, index, o.value))
+            before, origin = origin, made_of(origin, o, step)
+        if o.chain and origin[1] in handed_out:  # what is given twice is two tensors
+            origin = made_of(before, o, o.chain[-1], new=True)
+        handed_out |= {origin[1]} if o.chain else set()
+        found.append((*origin, o.value))
     return tuple(found), tuple(views)
 
 

@@ -176,9 +176,10 @@ class WrapperViews(TorchDispatchMode):
         out = func(*args, **(kwargs or {}))
         if args and is_wrapper(args[0]) and func._schema._is_view_op():
             several = isinstance(out, list | tuple)
+            call = object()
             for i, v in enumerate(out if several else (out,)):
                 if is_wrapper(v):
-                    self.made[id(v)] = (v, args[0], Step(func, args[1:], kwargs or {}, i if several else None))
+                    self.made[id(v)] = (v, args[0], Step(func, args[1:], kwargs or {}, i if several else None, call))
         return out
 
     def chain(self, t: Any) -> tuple[Any, tuple[Step, ...]]:

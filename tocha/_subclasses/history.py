@@ -126,10 +126,12 @@ class Backward:
         if not (o.gradients or o.kind in ("pointwise", "view")):
             error, text, _ = refusal(o)
             raise error(text)
-        shown, given = [], []
+        shown: list[Any] = []
+        given = []
+        one_by_one = asks_one_by_one(o)
         for g, r in zip(grads, self.call.results, strict=True):
             if g is None:
-                shown.append(self.zeros(reader, r))
+                shown.append(None if one_by_one else self.zeros(reader, r))
             elif is_traceable_wrapper_subclass(g):
                 shown.append(reader.adopt_wrapper(g))
             else:
@@ -168,6 +170,16 @@ class Backward:
             return None
         with reader:
             return reader.apply("zeros_like", (result,), {})
+
+
+@cache
+def asks_one_by_one(o: Operator) -> bool:
+    """Whether an operator's gradients ask for those of its results by number, and look whether each came: as in native autograd, what
+    did not come is no zeros then, which would be computed with."""
+    rules = [*o.gradients.values(), *o.seen_gradients.values()]
+    names = {p for f in rules for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
+    numbered = any(p.startswith("grad") and p[4:].isdigit() for p in names)
+    return numbered and not names & {"grad", "grads"}
 
 
 def hang(operation: FakeNode, g: Any, x: Any) -> None:

@@ -203,6 +203,9 @@ class Recorder(FakeInterpreter):
     def recording(self) -> bool:
         return not self.quiet and _C.is_grad_enabled()
 
+    def wants_gradient(self, t: Facts) -> bool:
+        return self.recording() and self.wanting(t) is not None
+
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
         if o.parts is not None and not inplace and self.watched():
             with (

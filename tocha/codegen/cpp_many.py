@@ -15,6 +15,9 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, Kernel
 from tocha.ir.loops import Buffer
 
+MOST_IN_TURNS = 4  # parts
+MUCH_TO_READ = 1 << 16  # elements, which would be gone from the cache after a part
+
 
 def form_of(text: str, name: str) -> str:
     """What a kernel's text says but for names: of its own function, of the values in it, and of the operators that it came from."""
@@ -67,6 +70,13 @@ class ManyWriter:
         work = self.work
         return self.task_rows if isinstance(work, int) and work <= TASK_WORK else 1
 
+    @property
+    def in_turns(self) -> bool:
+        """Whether the parts read much of the same memory: rows of a norm's gradient, and sums across those rows."""
+        first, *others = (p.kernel.reads() for p in self.parts)
+        sizes = [b.numel() for b in first.intersection(*others)]
+        return len(self.parts) <= MOST_IN_TURNS and any(not isinstance(n, int) or n >= MUCH_TO_READ for n in sizes)
+
     def write(self) -> str:
         functions: dict[str, str] = {}
         names: dict[str, str] = {}
@@ -87,7 +97,7 @@ class ManyWriter:
             f"void {self.kernel.name}(void* context, int64_t begin, int64_t end) {{",
             "  auto& frame = *static_cast<KernelFrame*>(context);",
             f"  const KernelPart parts[] = {{\n      {table}}};",
-            f"  run_parts(parts, {len(rows)}, frame, begin, end);",
+            f"  {'run_in_turns' if self.in_turns else 'run_parts'}(parts, {len(rows)}, frame, begin, end);",
             "}\n",
         ])  # fmt: skip
 

@@ -59,7 +59,11 @@ def registers(
     form = VectorForm(
         "vec::all",
         load,
-        {scalar.where: "vec::choose({0}, {1}, {2})", scalar.bitwise_not: "vec::inverse({0})"},
+        {
+            scalar.where: "vec::choose({0}, {1}, {2})",
+            scalar.bitwise_not: "vec::inverse({0})",
+            scalar.CAST: "vec::choose({0}, vec::all({type}(1)), vec::all({type}(0)))",  # of a truth
+        },
         f"vec::positions<{mask}>({{0}})",
         {scalar.maximum: "vec::highest({0}, {1})", scalar.minimum: "vec::lowest({0}, {1})"},
     )
@@ -131,7 +135,7 @@ def on_lanes(n: Node, t: dt.DType, varying: set[Node]) -> bool:
         chosen = n.op is scalar.where or (n.op in COMPARISONS and types == {dt.int64})
         return chosen and (t.bits == 64 or all(a in varying for a in n.args))
     if types == {dt.bool_}:
-        return n.op in BITS or n.op in (scalar.eq, scalar.ne)
+        return n.op in BITS or n.op in (scalar.eq, scalar.ne) or (n.op is scalar.CAST and n.dtype is t)
     if n.op is scalar.isnan:
         return t.is_floating
     if t.is_floating:

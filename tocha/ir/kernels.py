@@ -161,16 +161,21 @@ def largest_loads(loop: Loop) -> list[Load]:
     return [load for load, n in zip(loads, sizes, strict=True) if n == top]
 
 
+MANY_LANES = 8  # results side by side, for which what they share is read once
+
+
 def folds_lanes(loop: Loop) -> bool:
     """Whether neighbours in memory belong to different results."""
     outer = len(loop.sizes) - loop.folded
     if outer == 0 or not loop.folded:
         return False
-    loads = [load for load in largest_loads(loop)]
-    last = outer - 1
+    last, n = outer - 1, loop.sizes[outer - 1]
+    loads = largest_loads(loop)
     along = [coefficient(load.address, loop.variables[last]) for load in loads]
+    if along and not any(along) and not (isinstance(n, int) and n < MANY_LANES):  # one number for all results of a row
+        loads = [load for load in loop.loads() if coefficient(load.address, loop.variables[last]) != 0]
+        along = [coefficient(load.address, loop.variables[last]) for load in loads]
     across = [coefficient(load.address, v) for load in loads for v in loop.variables[outer:]]
-    n = loop.sizes[last]
     return bool(loads) and all(a == 1 for a in along) and 1 not in across and not (isinstance(n, int) and n < 4)
 
 

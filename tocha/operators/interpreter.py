@@ -281,6 +281,10 @@ class Interpreter:
         """Whether there are elements, not only shapes."""
         return False
 
+    def wants_gradient(self, t: Facts) -> bool:
+        """Whether what is computed from t will be differentiated."""
+        return False
+
     def watched(self) -> bool:
         """Whether somebody is told of the operators: gradients are then in PyTorch's (seen_gradient)."""
         return False

@@ -37,7 +37,7 @@ from tocha.operators.record import (
     reduction,
     rule,
 )
-from tocha.operators.rules import asked, computes, is_float8, wrap_dim
+from tocha.operators.rules import asked, computes, is_float8, recording, wrap_dim
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
@@ -128,6 +128,20 @@ def product_of_others(x: "Tensor", dim: "int") -> "Tensor":
     before = op.cat([one, x.narrow(dim, 0, n - 1)], dim).cumprod(dim)
     after = op.cat([one, x.narrow(dim, 1, n - 1).flip([dim])], dim).cumprod(dim).flip([dim])
     return before * after
+
+
+@rule
+def product_without(x: "Tensor", product: "Tensor", dim: "int?") -> "Tensor":
+    """For every element the product of all others along dim, from that of all, where nobody can look whether there are zeros. Without them
+    it is what is computed where one can, NaN for elements that are not finite included; with them the products of what stands before and
+    after would take passes that wait for each other."""
+    zero = x == 0
+    zeros = zero.to(x.dtype).sum(one_dim(dim), True)
+    rest = op.masked_fill(x, zero, 1)
+    if dim is None:
+        others = op.where(zero, op.where(zeros == 1, rest.prod(), product), product / x)
+        return op.where(zeros > 1, 0.0, others)
+    return op.where(zero, op.where(zeros == 1, rest.prod(dim, True), product), product / x)
 
 
 @rule
@@ -286,6 +300,9 @@ def prod_gradient(grad, self, dim, keepdim, result):
             return unreduced(grad, self, one_dim(dim), keepdim) * (product / x).conj()
         if dim is None and int(op._local_scalar_dense(x.count_nonzero())) < x.numel() - 1:
             return op.zeros_like(x)
+    if not computes(x) and not recording() and not x.is_complex():
+        product = unreduced(result, self, one_dim(dim), keepdim)
+        return unreduced(grad, self, one_dim(dim), keepdim) * product_without(x, product, dim)
     if dim is None:
         others = product_of_others(x.reshape([x.numel()]), 0).reshape(x.shape)
         return grad * others.conj()

@@ -172,7 +172,7 @@ def recording() -> "bool":
 @intrinsic("wants_gradient")
 def wants_gradient(t: "Tensor") -> "bool":
     """Whether what is computed from t will be differentiated, or may carry tangents along."""
-    return False
+    return interpreter.current().wants_gradient(t)
 
 
 @intrinsic("computes")
@@ -189,8 +189,8 @@ def asked(t: "Tensor") -> "bool":
 
 @rule
 def apart(t: "Tensor") -> "Tensor":
-    """A result whose node keeps it, for users who may write over theirs: then a copy."""
-    return t.clone() if wants_gradient(t) else t
+    """A result whose node keeps it, for users who may write over theirs: then a copy. Graphs have writes as new values."""
+    return t.clone() if wants_gradient(t) and computes(t) else t
 
 
 @intrinsic("sparse_rows")

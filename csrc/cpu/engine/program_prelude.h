@@ -93,19 +93,41 @@ struct KernelPart {
   int64_t memory, sizes, rows, grain;
 };
 
+inline int64_t tasks_of(const KernelPart& part) { return (part.rows + part.grain - 1) / part.grain; }
+
+// Those of tasks [begin, end) that are a part's tasks [low, high), which have the numbers from `first` on; the number
+// after them.
+inline int64_t run_tasks(const KernelPart& part, int64_t low, int64_t high, int64_t first, KernelFrame& frame,
+                         int64_t begin, int64_t end) {
+  const int64_t past = first + (high - low);
+  high = low + (index_min(end, past) - first);
+  low += index_max(begin, first) - first;
+  if (low < high) {
+    KernelFrame own{frame.memory + part.memory, frame.sizes + part.sizes, 0};
+    part.run(&own, low * part.grain, index_min(high * part.grain, part.rows));
+    if (own.fault) __atomic_fetch_or(&frame.fault, own.fault, __ATOMIC_RELAXED);
+  }
+  return past;
+}
+
 // Tasks [begin, end) of the parts, which are numbered through.
 inline void run_parts(const KernelPart* parts, int64_t count, KernelFrame& frame, int64_t begin, int64_t end) {
   int64_t first = 0;
-  for (int64_t k = 0; k < count && first < end; ++k) {
-    const KernelPart& part = parts[k];
-    int64_t past = first + (part.rows + part.grain - 1) / part.grain;
-    int64_t low = index_max(begin, first) - first, high = index_min(end, past) - first;
-    if (low < high) {
-      KernelFrame own{frame.memory + part.memory, frame.sizes + part.sizes, 0};
-      part.run(&own, low * part.grain, index_min(high * part.grain, part.rows));
-      if (own.fault) __atomic_fetch_or(&frame.fault, own.fault, __ATOMIC_RELAXED);
+  for (int64_t k = 0; k < count && first < end; ++k)
+    first = run_tasks(parts[k], 0, tasks_of(parts[k]), first, frame, begin, end);
+}
+
+// The same in turns: a share of the tasks of each part, then the next. What parts read in the same order is then still
+// in the cache for the second.
+inline void run_in_turns(const KernelPart* parts, int64_t count, KernelFrame& frame, int64_t begin, int64_t end) {
+  int64_t turns = tasks_of(parts[0]), first = 0;
+  for (int64_t k = 1; k < count; ++k) turns = index_min(turns, tasks_of(parts[k]));
+  turns = index_max(turns, 1);  // a part may have nothing to do
+  for (int64_t i = 0; i < turns && first < end; ++i) {
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t tasks = tasks_of(parts[k]);
+      first = run_tasks(parts[k], i * tasks / turns, (i + 1) * tasks / turns, first, frame, begin, end);
     }
-    first = past;
   }
 }
 

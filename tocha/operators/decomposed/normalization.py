@@ -147,16 +147,23 @@ def group_norm_in_parts(self, weight, bias, N, C, HxW, group, eps):
 def group_norm_backward_in_parts(
     grad_output, self, mean, rstd, weight, N, C, HxW, group, eps, for_input, for_parameters
 ):
-    whole = [N, group, C // group, HxW]
+    whole, channels = [N, group, C // group, HxW], [group, C // group]
     grad, scale = raised(grad_output).reshape(whole), raised(rstd).reshape([N, group, 1, 1])
     standard = (raised(self).reshape(whole) - raised(mean).reshape([N, group, 1, 1])) * scale
     to_self, to_weight, to_bias = empty(self), empty(rstd), empty(rstd)
+    # The sums of every channel give the gradients of the parameters and, weighted, what that of the input needs: one pass for both.
+    along_grad, of_grad = op.sum(grad * standard, [3]), op.sum(grad, [3])
     if for_input:
-        q = scaled(grad, None if weight is None else weight.reshape([group, C // group, 1]), None)
-        to_self = (scale * projected(q, standard, [2, 3])).reshape(self.shape).to(self.dtype)
+        n = (C // group) * HxW
+        factor = None if weight is None else raised(weight).reshape(channels)
+        along, mean_of = (
+            op.sum(scaled(sums, factor, None), [2], True).unsqueeze(-1) / n for sums in (along_grad, of_grad)
+        )
+        q = scaled(grad, None if factor is None else factor.unsqueeze(-1), None)
+        to_self = (scale * (q - standard * along - mean_of)).reshape(self.shape).to(self.dtype)
     if for_parameters:
-        to_weight = op.sum(grad * standard, [0, 3]).reshape([C]).to(rstd.dtype)
-        to_bias = op.sum(grad, [0, 3]).reshape([C]).to(rstd.dtype)
+        to_weight = op.sum(along_grad, [0]).reshape([C]).to(rstd.dtype)
+        to_bias = op.sum(of_grad, [0]).reshape([C]).to(rstd.dtype)
     return to_self, to_weight, to_bias
 
 

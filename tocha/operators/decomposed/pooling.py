@@ -1,6 +1,6 @@
 """Pooling over windows: a loop over a window's places, each a read of the image at numbers computed from the output's.
 
-A tap of one dim is (places, inside): for every output place the input's place, and whether that lies in the window.
+A tap of one dim is (places, inside): for every output place the input's place, and whether that lies in the window (None: all do).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tocha.operators.rules import product
 
 class Tap(NamedTuple):
     places: Facts
-    inside: Facts
+    inside: Facts | None
 
 
 def window_taps(x: Facts, size: Any, out: Any, kernel: int, stride: int, padding: int, dilation: int) -> list[Tap]:
@@ -34,7 +34,10 @@ def window_taps(x: Facts, size: Any, out: Any, kernel: int, stride: int, padding
     taps = []
     for k in range(kernel):
         at = starts + k * dilation
-        taps.append(Tap(at.clamp(0, size - 1), (at >= 0) & (at < size)))
+        first = k * dilation - padding
+        last = first + (out - 1) * stride
+        known = isinstance(last, int) and isinstance(size, int) and first >= 0 and last < size
+        taps.append(Tap(at.clamp(0, size - 1), None if known else (at >= 0) & (at < size)))
     return taps
 
 
@@ -46,14 +49,16 @@ def adaptive_bounds(x: Facts, size: Any, out: Any) -> tuple[Facts, Facts]:
 
 def adaptive_taps(x: Facts, size: Any, out: Any) -> list[Tap]:
     starts, ends = adaptive_bounds(x, size, out)
+    lengths = window_lengths(int(size), int(out))
     return [
-        Tap((starts + k).clamp_max(size - 1), starts + k < ends) for k in range(longest_window(int(size), int(out)))
+        Tap((starts + k).clamp_max(size - 1), None if k < min(lengths) else starts + k < ends)
+        for k in range(max(lengths))
     ]
 
 
-def longest_window(size: int, out: int) -> int:
+def window_lengths(size: int, out: int) -> list[int]:
     """The windows repeat after out / gcd of them."""
-    return max(-(-(i + 1) * size // out) - i * size // out for i in range(out // math.gcd(size, out)))
+    return [-(-(i + 1) * size // out) - i * size // out for i in range(out // math.gcd(size, out))]
 
 
 def taps_of(x, sizes, kernel, stride, padding, dilation):
@@ -71,10 +76,15 @@ def together(taps, sizes):
     """For taps of all dims: the numbers that index reads at, and whether all lie inside."""
     n = len(sizes)
     places = [along(t.places, d, n) for d, t in enumerate(taps)]
-    inside = along(taps[0].inside, 0, n)
-    for d, t in enumerate(taps[1:], 1):
-        inside = inside & along(t.inside, d, n)
+    inside = None
+    for d, t in enumerate(taps):
+        if t.inside is not None:
+            inside = along(t.inside, d, n) if inside is None else inside & along(t.inside, d, n)
     return places, inside
+
+
+def where_inside(inside, value):
+    return value if inside is None else op.where(inside, value, 0)
 
 
 def flat_place(places, sizes):
@@ -90,9 +100,10 @@ def largest(values_at):
     best = where = None
     for value, place, inside in values_at:
         if best is None:
-            best, where = value, op.where(inside, place, -1)
+            best, where = value, place if inside is None else op.where(inside, place, -1)
             continue
-        better = inside & ((where < 0) | (value > best) | (value != value))
+        better = (where < 0) | (value > best) | (value != value)
+        better = better if inside is None else inside & better
         best, where = op.where(better, value, best), op.where(better, place, where)
     return best, where
 
@@ -151,7 +162,7 @@ def average_windows_in_parts(self, sizes, kernel, stride, padding, count_include
     total: Any = None
     for taps in itertools.product(*taps_of(x, sizes, kernel, stride, padding, [1] * len(sizes))):
         places, inside = together(taps, sizes)
-        part = op.where(inside, op.index(x, [*[None] * first, *places]), 0)
+        part = where_inside(inside, op.index(x, [*[None] * first, *places]))
         total = part if total is None else total + part
     by = divisors(x, self.sizes, sizes, kernel, stride, padding, count_include_pad, divisor)
     return divided(total, by).to(self.dtype)
@@ -184,7 +195,7 @@ def average_windows_backward_in_parts(self, shape, sizes, kernel, stride, paddin
     total: Any = None
     for taps in itertools.product(*by_dim):
         places, inside = together(taps, sizes)
-        part = op.where(inside, op.index(shares, [*[None] * first, *places]), 0)
+        part = where_inside(inside, op.index(shares, [*[None] * first, *places]))
         total = part if total is None else total + part
     return total.to(self.dtype)
 

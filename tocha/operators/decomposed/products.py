@@ -118,7 +118,11 @@ def cdist_in_parts(x1, x2, p, compute_mode):
 
 @decomposition(_cdist_backward)
 def cdist_backward_in_parts(grad_output, x1, x2, p, distances):
-    slopes = distance_slopes(x1.unsqueeze(-2) - x2.unsqueeze(-3), distances.unsqueeze(-1), p)
+    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    if p == 2:  # one division for all coordinates of a pair, as in the kernel
+        scales = op.where(distances == 0, 0.0, grad_output / distances)
+        return op.sum(apart * scales.unsqueeze(-1), [-2])
+    slopes = distance_slopes(apart, distances.unsqueeze(-1), p)
     return op.sum(slopes * grad_output.unsqueeze(-1), [-2])
 
 

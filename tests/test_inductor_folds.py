@@ -156,3 +156,20 @@ def test_truths_are_counted_on_vectors():
     c = compiled(lambda x: ((x == 0).float().sum(-1), (x > 1).float().sum(0)), x, exact=True)
     assert "row_strip" not in c.source
     compiled(lambda x: (x == 0).double().sum(-1), x.double(), exact=True)
+
+
+@pytest.mark.parametrize("width", [2, 3, 5, 6, 7, 9, 12, 17, 31])
+def test_folds_across_few_columns(width):
+    """Of so few GCC made reductions that lost half of what they counted."""
+    x = values(33, width, dtype=tocha.float32)
+    x[3:7] = 0
+
+    def counts(x):
+        return (
+            (x > 0).sum(0), x.count_nonzero(0), (x < 1).sum(0, dtype=tocha.int32), x.double().count_nonzero(0),
+            x.to(tocha.int64).count_nonzero(0), (x > 0).int().sum(0), tocha.where(x > 0, 1, 0).sum(0), (x > 0).any(0), (x <= 9).all(0),
+        )  # fmt: skip
+
+    compiled(counts, x, exact=True)
+    for f in (lambda x: (x > 0).sum(0), lambda x: x.count_nonzero(0), lambda x: tocha.where(x > 1, 3, -2).sum(0)):
+        compiled(f, x, exact=True)

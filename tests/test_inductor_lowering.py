@@ -66,3 +66,12 @@ def test_what_is_no_refusal_is_raised(monkeypatch):
     graph = make_fx(lambda x: (x.relu(),), tracing_mode="fake")(tocha.randn(3))
     with pytest.raises(AttributeError):
         lower_graph(graph)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), 1e30, 300.5, -3.7])
+def test_floats_that_an_integer_may_not_hold(value):
+    tocha._dynamo.reset()
+    compiled = tocha.compile(lambda x: (x + 1).copy_(value))
+    for dtype in (tocha.int64, tocha.uint8):
+        x = tocha.arange(4, dtype=dtype)
+        assert tocha.equal(compiled(x), (x + 1).copy_(value))

@@ -7,6 +7,7 @@ operator makes is a `Buffer` that a `Loop` or a `Call` fills. Views need nothing
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -94,6 +95,8 @@ class Reader:
             return scalar.cast(self._input(Position(value), dt.float64), dtype)
         if not isinstance(value, bool | int | float | complex):
             raise NotLowered(f"a number that is {value!r}")
+        if isinstance(value, float) and dtype.kind is dt.Kind.INTEGER and not is_held(value, dtype):
+            raise NotLowered("a float that an integer cannot hold")
         return scalar.constant(dtype.convert(value), dtype)
 
     def formula(self, e: Any) -> Node:
@@ -139,6 +142,11 @@ class Reader:
 
     def _input(self, read: Load | Position, dtype: DType) -> Node:
         return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
+
+
+def is_held(value: float, dtype: DType) -> bool:
+    """Whether a float, without its fraction, is a number of an integer's type."""
+    return math.isfinite(value) and dtype.wrap(int(value)) == int(value)
 
 
 class Lowering(Interpreter):

@@ -17,6 +17,7 @@ from tocha.ir.rewrite import simplify
 
 ROWS = 4  # that are folded at once
 SHORT_BODY = 6  # statements
+NARROW = 32  # lanes that a compiler may write out
 
 
 class LaneStrips(Pass):
@@ -97,7 +98,11 @@ def write_lanes(w: Any) -> None:
     if len(outer) > 1:
         t.put(f"const int64_t q = task / {w.index.grouped(blocks)};")
         w.decode("q", outer[:-1], rows[:-1])
-    t.put(f"const int64_t width = index_min({LANE_BLOCK}, {w.index.grouped(width)} - block);")
+    t.put(f"int64_t width = index_min({LANE_BLOCK}, {w.index.grouped(width)} - block);")
+    if isinstance(width, int) and width <= NARROW:
+        # Where GCC 12 knows how few there are it writes them out, takes the loop over rows for a reduction, and of vectors of int64 that
+        # count what vectors of other elements say (`(x > 0).sum(0)`) forgets half.
+        t.put('asm("" : "+r"(width));')
     p = Pass(w)
     states, combined = w.combined(p, folds, lambda k: f"s_{k}[l]")
     vectors = VectorLanes.of(w, p, folds, combined, lane)

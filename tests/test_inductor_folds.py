@@ -173,3 +173,21 @@ def test_folds_across_few_columns(width):
     compiled(counts, x, exact=True)
     for f in (lambda x: (x > 0).sum(0), lambda x: x.count_nonzero(0), lambda x: tocha.where(x > 1, 3, -2).sum(0)):
         compiled(f, x, exact=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 24, 5, 500), (3, 16, 520), (4, 1, 64, 512)])
+def test_sizes_that_are_no_multiples_of_a_block(shape):
+    x = randn(*shape)
+    compiled(lambda x: tocha.nn.functional.normalize(x, dim=-2).softmax(-2), x)
+    compiled(lambda x: (x - x.mean(-2, keepdim=True)) / x.std(-2, keepdim=True).add(1), x)
+
+
+def test_neighbouring_dims_of_results_are_lanes_together():
+    assert "task % 2 * 512" in compiled(lambda x: x.sum(1), randn(3, 9, 20, 40)).source  # of 800
+
+
+def test_divisions_that_rows_would_repeat_are_stored():
+    code = compiled(lambda x: x * (1 / x.exp().sum(1, keepdim=True)), randn(8, 16, 40)).source
+    assert not any("/ xt" in line for line in code[code.index("void kernel_1") :].splitlines())
+    along = compiled(lambda x: x * (1 / x.exp().sum(2, keepdim=True)), randn(8, 16, 40))
+    assert len(along.kernels) == 1  # along a row it stays the same

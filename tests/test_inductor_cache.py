@@ -12,7 +12,10 @@ import pytest
 
 import tocha
 from tocha import compiler
-from tocha._inductor import codecache, config, graph_cache, programs, store, utils
+from tocha._functorch.functionalize import Step
+from tocha._functorch.joint import Output
+from tocha._functorch.runtime import Compiled, Wrapping
+from tocha._inductor import codecache, config, entries, graph_cache, programs, store, utils
 from tocha.testing import assert_close
 
 
@@ -167,6 +170,15 @@ def test_views_come_back(folder, compilations):
             assert a.stride() == b.stride() and tocha.equal(a, b)
         assert own[3].data_ptr() == x[1].data_ptr()
     assert compilations["lowered"] == 1
+
+
+def test_views_that_came_back_are_of_calls_of_their_own():
+    """Where tensors that others take over are given, views are made one by one in Python."""
+    split = tocha.ops.aten.split.Tensor
+    outputs = [Output("view of input", 0, (Step(split, (size,), {}, k),)) for k, size in enumerate((1, 2))]
+    back = entries.decode_wrapping(entries.encode_wrapping(Wrapping(0, outputs, [])))
+    found = Compiled(back, lambda *args: ())([tocha.arange(4)])
+    assert [t.tolist() for t in found] == [[0], [2, 3]]
 
 
 def test_other_facts_are_other_entries(folder, compilations):

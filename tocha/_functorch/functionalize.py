@@ -55,7 +55,8 @@ class Step:
     those of one call have the same `call`."""
 
     def __init__(self, handle: Any, args: tuple, kwargs: dict[str, Any], index: int | None = None, call: Any = None):
-        self.handle, self.args, self.kwargs, self.index, self.call = handle, args, kwargs, index, call
+        self.handle, self.args, self.kwargs, self.index = handle, args, kwargs, index
+        self.call = object() if call is None else call
 
     def run(self, t: Tensor) -> Any:
         """What the operator gives: one view, or all of several."""

@@ -434,9 +434,10 @@ def native_outputs(outputs: Sequence[Output]) -> tuple[tuple, tuple]:
         origin: tuple[Any, int] = ORIGINS.get(o.kind, NATIVE_KINDS.get(o.kind)), max(o.index, 0)
         for step in o.chain:
             before, origin = origin, made_of(origin, o, step)
-        if o.chain and origin[1] in handed_out:  # what is given twice is two tensors
-            origin = made_of(before, o, o.chain[-1], new=True)
-        handed_out |= {origin[1]} if o.chain else set()
+        if o.chain:
+            if origin[1] in handed_out:  # what is given twice is two tensors
+                origin = made_of(before, o, o.chain[-1], new=True)
+            handed_out.add(origin[1])
         found.append((*origin, o.value))
     return tuple(found), tuple(views)
 

@@ -24,7 +24,8 @@ constexpr int64_t kManyRows = 256;             // with so many, packing it once 
 constexpr int64_t kSmallBytes = 300 * 1024;    // of b: leaves room in the second-level cache
 constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
 constexpr int64_t kDirectBytes = 768 * 1024;   // a larger b is packed even if its rows are contiguous
-constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous
+constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous ...
+constexpr int64_t kPanelsApart = 8;            // ... and it meets more panels of b than these
 
 template <class T>
 struct Kernels;
@@ -115,8 +116,12 @@ class Multiplication {
     if (p_.n <= 2 * tiles_.nr) return true;
     // Lanes of packed columns multiply faster than single elements do.
     if (std::is_same_v<T, float> && tiles_.vector_bytes < 32 && p_.m * p_.n * p_.k > kSmallProduct) return false;
-    // Every k begins other lines of the cache, which do not stay there until the next panel of b.
-    if (p_.a.col_stride != 1) return p_.m * p_.k * size() <= kDirectColumns;
+    // Every k begins other lines of the cache, which do not stay there until the next panel of b: they are asked for
+    // ahead, which a few panels of b do not suffer from.
+    if (p_.a.col_stride != 1) {
+      const bool seldom = p_.n <= kPanelsApart * tiles_.nr && !collides(p_.a.col_stride);
+      return seldom || p_.m * p_.k * size() <= kDirectColumns;
+    }
     const bool evicts = collides(p_.a.row_stride) && p_.n >= kRowsApart;
     return p_.k <= kBlockK && !evicts;
   }

@@ -66,13 +66,26 @@ inline __attribute__((always_inline)) void write_tile(const Tile<T>& t, const Ve
 // Reads one column of a tile after the other: element i of column k is `at(i)` after k calls of
 // `advance`. Packed panels have the rows side by side ...
 template <class T, int kRows>
-struct UnitRowReader {
+struct PackedReader {
   const T* p;
   int64_t step;
 
-  explicit UnitRowReader(const Tile<T>& t) : p(t.a), step(t.a_k) {}
+  explicit PackedReader(const Tile<T>& t) : p(t.a), step(t.a_k) {}
   T at(int i) const { return p[i]; }
   void advance() { p += step; }
+};
+
+// ... as transposed matrices have, whose columns are too far apart for the hardware to fetch them ...
+template <class T, int kRows>
+struct UnitRowReader : PackedReader<T, kRows> {
+  using PackedReader<T, kRows>::PackedReader;
+  void advance() {
+    const uintptr_t ahead =
+        reinterpret_cast<uintptr_t>(this->p) + static_cast<uintptr_t>(kRowsAhead * this->step) * sizeof(T);
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + (kRows - 1) * sizeof(T)));
+    this->p += this->step;
+  }
 };
 
 // ... and unpacked row-major matrices the columns. One pointer serves three rows, because an x86
@@ -219,7 +232,7 @@ constexpr auto kTileFunctions = tile_functions<T, Reader, kVectors>(std::make_in
 
 template <class T, int kVectors>
 constexpr const TileFunctions<T>& packed_tile_functions() {
-  return kTileFunctions<T, UnitRowReader, kVectors>;
+  return kTileFunctions<T, PackedReader, kVectors>;
 }
 #if defined(__aarch64__)
 template <int kVectors, int... kHeight>

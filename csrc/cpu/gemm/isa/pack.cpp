@@ -54,15 +54,36 @@ void pack_a_panel(const S* a, int64_t a_row, int64_t a_k, int64_t height, int64_
     for (int64_t i = (height - 1) / n * n; i >= 0; i -= n) {
       transpose_strip(a + i * a_row, a_row, height - i < n ? height - i : n, k, dst + i, height);
     }
-  } else if (a_row == 1) {
-    for (int64_t p = 0; p < k; ++p, a += a_k, dst += height) {
-      int64_t i = 0;
-      for (; i + n <= height; i += n) store(dst + i, load_as<T>(a + i));
-      if (i < height) store(dst + i, load_first_as<T>(a + i, height - i));
-    }
   } else {
     for (int64_t p = 0; p < k; ++p) {
       for (int64_t i = 0; i < height; ++i) dst[p * height + i] = widen<T>(a[i * a_row + p * a_k]);
+    }
+  }
+}
+
+constexpr int64_t kPanelsAtOnce = 16;
+
+// Panels of rows that lie side by side: every column is read from end to end. A store of whole vectors runs into the
+// next column of its panel, which is written after it; the last column has none.
+template <class T, class S>
+void pack_a_columns(const S* a, int64_t a_k, int64_t rows, int64_t panels, int64_t k, T* dst) {
+  constexpr int64_t n = kLanes<T>;
+  for (int64_t begin = 0; begin < panels; begin += kPanelsAtOnce) {
+    const int64_t count = panels - begin < kPanelsAtOnce ? panels - begin : kPanelsAtOnce;
+    int64_t first[kPanelsAtOnce + 1];
+    for (int64_t i = 0; i <= count; ++i) first[i] = (begin + i) * rows / panels;
+    for (int64_t p = 0; p < k; ++p) {
+      const S* column = a + p * a_k;
+      for (int64_t i = 0; i < count; ++i) {
+        const S* src = column + first[i];
+        const int64_t height = first[i + 1] - first[i];
+        T* out = dst + first[i] * k + p * height;
+        int64_t j = 0;
+        for (; j + n <= height; j += n) store(out + j, load_as<T>(src + j));
+        if (j == height) continue;
+        const Vec<T> rest = load_first_as<T>(src + j, height - j);
+        p + 1 < k ? store(out + j, rest) : store_first(out + j, rest, height - j);
+      }
     }
   }
 }
@@ -72,6 +93,7 @@ void pack_a(DType dtype, const void* a, int64_t a_row, int64_t a_k, int64_t rows
   with_storage<T>(dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
     const S* src = static_cast<const S*>(a);
+    if (a_row == 1 && a_k != 1) return pack_a_columns(src, a_k, rows, panels, k, dst);
     for (int64_t panel = 0; panel < panels; ++panel) {
       const int64_t first = panel * rows / panels;
       const int64_t height = (panel + 1) * rows / panels - first;
@@ -79,8 +101,6 @@ void pack_a(DType dtype, const void* a, int64_t a_row, int64_t a_k, int64_t rows
     }
   });
 }
-
-constexpr int64_t kPanelsAtOnce = 16;
 
 // Full panels of a row-major b, side by side: reads along the rows, which the hardware prefetches.
 template <class T, class S>

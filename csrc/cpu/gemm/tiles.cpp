@@ -25,7 +25,7 @@ constexpr int64_t kSmallBytes = 300 * 1024;    // of b: leaves room in the secon
 constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
 constexpr int64_t kDirectBytes = 768 * 1024;   // a larger b is packed even if its rows are contiguous
 constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous ...
-constexpr int64_t kPanelsApart = 8;            // ... and it meets more panels of b than these
+constexpr int64_t kPanelsApart = 16;           // ... and it meets more panels of b than these
 
 template <class T>
 struct Kernels;

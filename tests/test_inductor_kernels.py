@@ -204,6 +204,17 @@ def test_passes_with_dear_formulas_fetch_the_next_row():
     assert "vec::fetch(" not in compiled(lambda x, w: x.exp().sum(-1) * w, randn(640), randn(640, seed=1)).source
 
 
+def test_loops_over_dear_formulas_ask_for_what_lies_ahead():
+    assert compiled(lambda x: x.sigmoid(), randn(6, 640)).source.count("vec::look_ahead<1>(") == 1
+    both = compiled(lambda x, y: x.exp() * y.tanh(), randn(6, 640), randn(6, 640, seed=1)).source
+    assert both.count("vec::look_ahead<1>(") == 2
+    long = compiled(
+        lambda x, g: x - x.mean(-1, keepdim=True) * g.sigmoid(), randn(3, 5000), randn(3, 5000, seed=1)
+    ).source
+    assert long.count("vec::look_ahead<1>(") == 1  # the gate; the mean has read x
+    assert "vec::look_ahead" not in compiled(lambda x: x + 1, randn(6, 640)).source
+
+
 @pytest.mark.parametrize("shape", [(3, 50), (7,), (2, 3, 16)])
 def test_gelu_is_one_function(shape):
     x = randn(*shape) * 4

@@ -222,23 +222,26 @@ def widened(nodes: Sequence[Node], fixed: set[int]) -> list[Node]:
     return list(scalar.substitute(outputs, change))
 
 
-def next_row(w: Any, p: Any, last: Any) -> list[str]:
-    """What asks for the same place of the next row of what a pass reads: the processor's own look-ahead begins anew with every page."""
-    if w.row is None:
-        return []
+def asked_for(w: Any, p: Any, last: Any) -> list[str]:
+    """What asks for memory that a pass will read, as the processor's own look-ahead begins anew with every page: the same place of the next
+    row, or what lies further on, where there are no rows or they are too long for that."""
     lines, own = [], w.scratch.keys() | w.strips.keys() | w.variables.keys()
     for r in p.reads:
-        if not isinstance(r, Load) or r.buffer in own:
+        if not isinstance(r, Load) or r.buffer in own or not is_one(step_of(r.address, last)):
             continue
-        start, step = s.substitute(r.address, {atom_of(last): 0}), step_of(r.address, w.row)
-        if is_one(step_of(r.address, last)) and isinstance(step, int) and SHORT_ROW <= abs(step) <= LONGEST_FETCHED:
+        step = LONGEST_FETCHED + 1 if w.row is None else step_of(r.address, w.row)
+        start = s.substitute(r.address, {atom_of(last): 0})
+        if not isinstance(step, int) or abs(step) > LONGEST_FETCHED:
+            if w.row is None or r.buffer not in w.fetched:
+                lines.append(f"vec::look_ahead<1>({w.pointer(r.buffer)} + {w.index(start)} + c);")
+        elif abs(step) >= SHORT_ROW:
             lines.append(f"vec::fetch({w.pointer(r.buffer)} + {w.index(s.add(start, step))} + c);")
     return lines
 
 
 def write_loop(w: Any, p: Any, last: Any, head: str, body: str) -> None:
-    """A loop over c whose steps take long enough to fetch the next row meanwhile."""
-    lines = next_row(w, p, last)
+    """A loop over c whose steps take long enough to ask for memory meanwhile."""
+    lines = asked_for(w, p, last)
     if not lines:
         w.text.put(f"{head} {body}")
         return

@@ -252,6 +252,23 @@ def test_arithmetic_of_numbers():
         hash(n)
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda n, m: (n + 1) * 2.5,
+        lambda n, m: 0.5 * (n - 1) / (m + 2),
+        lambda n, m: 1.5 - (n + m),
+        lambda n, m: -(n - m + 0.5) * 2,
+        lambda n, m: (n - m) / 7 // 0.25,
+        lambda n, m: (-2.5) ** (n + 1) % (m - 0.5),
+        lambda n, m: sym_float(n - m) * n * m,
+    ],
+)
+def test_floats_of_sums_read_as_python(f):
+    _, n, m = sizes(8, 5)
+    assert eval(str(f(n, m)), {"s0": 8, "s1": 5}) == f(8, 5)
+
+
 def test_unbacked_numbers_are_promised_then_known():
     env = ShapeEnv()
     u = env.create_unbacked_symint()

@@ -33,6 +33,29 @@ def test_a_size_that_changes_becomes_a_symbol():
     assert str(fake.shape) == "tocha.Size([s0, 4])" and fake.fake_mode.shape_env is not None
 
 
+def test_floats_computed_from_sums_of_sizes_and_numbers():
+    held(lambda x, t: (x + 1, 0.5 * (t + 1) / (x.shape[0] - 1)), [(rows[n], n) for n in (3, 4, 5, 6)], 2)
+
+
+def test_a_schedule_inside_of_the_compiled_step():
+    def train(compiled):
+        optimizer = tocha.optim.SGD([tocha.nn.Parameter(tocha.ones(2))], lr=0.1)
+        schedule = tocha.optim.lr_scheduler.CosineAnnealingLR(optimizer, 5)
+
+        def step():
+            optimizer.step()
+            schedule.step()
+
+        step = compiled(step)
+        rates = []
+        for _ in range(6):
+            step()
+            rates += schedule.get_last_lr()
+        return rates
+
+    assert train(lambda f: tocha.compile(f, backend="eager")) == train(lambda f: f)
+
+
 def test_zero_and_one_are_constants():
     held(lambda x: (x.sum(0), x.shape[0]), [(rows[n],) for n in (4, 5, 0, 6, 1, 7)], 4)
 

@@ -77,11 +77,11 @@ class FloatExpr:
     def text(self, name: Callable[[s.Atom], str] | None = None) -> str:
         if self.name == "symbol":
             return name(self.args[0]) if name else self.args[0].name
-        args = [s.text(a, name) for a in self.args]
         if self.name in _INFIX:
-            return f"({args[0]} {_INFIX[self.name]} {args[1]})"
+            return f"({s.operand(self.args[0], name)} {_INFIX[self.name]} {s.operand(self.args[1], name)})"
         if self.name == "neg":
-            return f"(-{args[0]})"
+            return f"(-{s.operand(self.args[0], name)})"
+        args = [s.text(a, name) for a in self.args]
         prefix = "" if self.name in ("float", "abs", "min", "max") else "math."
         return f"{prefix}{self.name}({', '.join(args)})"
 

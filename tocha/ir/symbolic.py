@@ -703,7 +703,7 @@ def text(e: Any, name: Callable[[Atom], str] | None = None) -> str:
     rest, modulos = _with_modulos(e)
     parts = [_term_text(m, c, shown) for m, c in sorted(terms_of(rest), key=lambda t: (not t[0], order_of(t[0])))]
     parts += [
-        (c < 0, ("" if abs(c) == 1 else f"{abs(c)}*") + f"({_operand(a, name)} % {_operand(b, name)})")
+        (c < 0, ("" if abs(c) == 1 else f"{abs(c)}*") + f"({operand(a, name)} % {operand(b, name)})")
         for c, a, b in modulos
     ]
     parts.sort(key=lambda p: p[0])
@@ -743,9 +743,11 @@ def _term_text(monomial: Monomial, c: int, name: Callable[[Atom], str]) -> tuple
     return c < 0, "*".join(pieces if abs(c) == 1 else [str(abs(c)), *pieces])
 
 
-def _operand(e: Any, name: Callable[[Atom], str] | None) -> str:
-    plain = not isinstance(e, Expr) and isinstance(e, int) and e >= 0
-    return text(e, name) if plain or (isinstance(e, Expr) and atom_of(e) is not None) else f"({text(e, name)})"
+def operand(e: Any, name: Callable[[Atom], str] | None) -> str:
+    """Python for e beside an operator: in brackets unless it is one number, one symbol, or has brackets of its own."""
+    if isinstance(e, int | float):
+        return repr(e) if e >= 0 else f"({e!r})"
+    return f"({text(e, name)})" if isinstance(e, Expr) and atom_of(e) is None else text(e, name)
 
 
 def _atom_text(atom: Atom, name: Callable[[Atom], str]) -> str:
@@ -753,13 +755,13 @@ def _atom_text(atom: Atom, name: Callable[[Atom], str]) -> str:
         return atom.name if name is str else name(atom)
     by = None if name is str else name
     if atom.kind == "floordiv":
-        return f"({_operand(atom.args[0], by)}//{_operand(atom.args[1], by)})"
+        return f"({operand(atom.args[0], by)}//{operand(atom.args[1], by)})"
     if atom.kind == "choose":
         c, yes, no = atom.args
         return f"({text(yes, by)} if {relation_text(c, by)} else {text(no, by)})"
     infix = {"and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>", "pow": "**"}.get(atom.kind)
     if infix:
-        return f"({_operand(atom.args[0], by)} {infix} {_operand(atom.args[1], by)})"
+        return f"({operand(atom.args[0], by)} {infix} {operand(atom.args[1], by)})"
     return f"{atom.kind}({', '.join(text(a, by) for a in atom.args)})"
 
 

@@ -87,6 +87,7 @@ def write_lanes(w: Any) -> None:
     folded, steps = w.coalesced(folded, steps, folds)
     outer, rows = w.coalesced(outer, rows, members, columns=False)
     lane, width = rows[-1], outer[-1]
+    w.first_dim_is_outermost = len(outer) > 1
     blocks = s.ceildiv(width, LANE_BLOCK)
     w.task_rows = s.mul(s.product(outer[:-1]), blocks)
     w.task_columns = s.mul(s.product(folded), LANE_BLOCK)

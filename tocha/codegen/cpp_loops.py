@@ -80,6 +80,7 @@ class KernelWriter:
         self.last_points: list[dict[Member, dict[s.Atom, Any]]] = []
         self.names: dict[s.Atom, str] = {}
         self.faults = False
+        self.first_dim_is_outermost = True  # of the tasks
         self.index = IndexPrinter(known, self.symbol_name)
         self.passes = 0
         self.fetched: set[Buffer] = set()  # what an earlier pass over the row has read

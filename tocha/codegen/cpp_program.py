@@ -10,6 +10,7 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, form_of, writer_of
 from tocha.codegen.cpp_scalar import memory_type
+from tocha.codegen.cpp_turns import Turns, write_turns
 from tocha.codegen.translator_types import cpp_string
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
@@ -26,7 +27,7 @@ BETWEEN = "// ----\n"  # kernels
 NAMES = "using namespace tocha;"
 ENTRY = """
 void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int64_t grain, int64_t work,
-         void (*kernel)(void*, int64_t, int64_t), KernelFrame* frame) {
+         void (*kernel)(void*, int64_t, int64_t), void* frame) {
   int64_t began = 0;
   if (*api->recording) began = api->now();
   if (rows <= grain) {
@@ -139,8 +140,15 @@ class ProgramWriter:
             self.put(f"Arena arena(api, program, {max(1, self.memory.arena)});")
             self.put("if (!arena) return 1;")
             self.put("char* const memory_of_call = arena.data();")
+        waiting: list[Buffer] = []  # of a group, to its end
+        turns = Turns(self.items, writers, self.memory, self.program.known).groups()
+        later = {k for group in turns.values() for k in group[1:]}
         for i, item in enumerate(self.items):
-            if isinstance(item, Followed):
+            if item in turns:
+                write_turns(self, [writers[k] for k in turns[item]])
+            elif item in later:
+                pass
+            elif isinstance(item, Followed):
                 after = [k for k in self.items[i + 1 : i + 2] if isinstance(k, Kernel) and k.after is item]
                 self.followed(item, writers[after[0]] if after else None)
             elif isinstance(item, Kernel):
@@ -150,8 +158,11 @@ class ProgramWriter:
                 self.bind(item)
             else:
                 self.call(item)
-            for b in last.get(i, ()):
-                self.forget(b)
+            waiting += last.get(i, ())
+            if i + 1 == len(self.items) or self.items[i + 1] not in later:
+                for b in waiting:
+                    self.forget(b)
+                waiting = []
         self.outputs()
         self.put("return 0;")
         lines = [*self.early, *self.lines]
@@ -236,16 +247,16 @@ class ProgramWriter:
 
     # -- steps
 
-    def frame(self, w: KernelWriter | ManyWriter) -> list[str]:
-        """What a kernel is given, on memory that is there then."""
+    def frame(self, w: KernelWriter | ManyWriter, tag: str = "") -> list[str]:
+        """What a kernel is given, on memory that is there then; `tag` tells it from others."""
         for b in w.kernel.results():
             if b in w.buffers:
                 self.allocate(b)
         pointers = [self.pointer(b) for b in w.memory]
         return [
-            f"  char* const memory[] = {{{', '.join(pointers) or 'nullptr'}}};",
-            f"  const int64_t sizes[] = {{{', '.join(self.size_name(a) for a in w.sizes) or '0'}}};",
-            "  KernelFrame frame{memory, sizes, 0};",
+            f"  char* const memory{tag}[] = {{{', '.join(pointers) or 'nullptr'}}};",
+            f"  const int64_t sizes{tag}[] = {{{', '.join(self.size_name(a) for a in w.sizes) or '0'}}};",
+            f"  KernelFrame frame{tag}{{memory{tag}, sizes{tag}, 0}};",
         ]
 
     def kernel(self, w: KernelWriter | ManyWriter) -> None:

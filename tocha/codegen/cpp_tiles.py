@@ -47,6 +47,7 @@ def write_tiles(
     rest = [i for i in range(len(sizes) - 1) if i != across]
     w.task_rows = s.mul(s.product([sizes[i] for i in rest]), blocks)
     w.task_columns = s.mul(sizes[-1], ROWS)
+    w.first_dim_is_outermost = across != 0
     t = w.text
     t.open("for (int64_t task = begin; task < end; ++task) {")
     t.put(f"const int64_t block = task % {w.index.grouped(blocks)} * {ROWS};")

@@ -131,6 +131,26 @@ inline void run_in_turns(const KernelPart* parts, int64_t count, KernelFrame& fr
   }
 }
 
+// One of several kernels that run in turns: its rows in each.
+struct KernelTurn {
+  void (*run)(void*, int64_t, int64_t);
+  KernelFrame* frame;
+  int64_t rows;
+};
+struct KernelTurns {
+  const KernelTurn* parts;
+  int64_t count;
+};
+inline void run_in_turns(void* context, int64_t begin, int64_t end) {
+  const auto& turns = *static_cast<const KernelTurns*>(context);
+  for (int64_t turn = begin; turn < end; ++turn) {
+    for (int64_t k = 0; k < turns.count; ++k) {
+      const KernelTurn& part = turns.parts[k];
+      part.run(part.frame, turn * part.rows, (turn + 1) * part.rows);
+    }
+  }
+}
+
 // A tensor that a program holds until its last use.
 class Held {
  public:

@@ -192,6 +192,33 @@ def test_packs_are_stored_in_turn():
     assert both.source.count("store_in_turn") == 2
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: F.interpolate(x, scale_factor=2),
+        lambda x: x.repeat_interleave(4, -1),
+        lambda x: x.repeat_interleave(2, -1) * tocha.arange(54.0),
+        lambda x: x.repeat_interleave(3, -1).exp() + tocha.arange(81.0).sin(),
+        lambda x: (x.repeat_interleave(2, -1) > 0, x.repeat_interleave(2, -1).half()),
+        lambda x: x.flatten().repeat_interleave(2),
+    ],
+)
+def test_neighbours_that_share_what_they_read_are_written_out(f):
+    source = compiled(f, randn(2, 3, 5, 27), exact=True).source
+    loops = [line for line in source.splitlines() if " = p" in line or "vec::load" in line]
+    assert loops and not any("(g0 /" in line or "(i3 /" in line or "(i /" in line for line in loops)
+
+
+def test_quotients_that_do_not_go_by_neighbours_stay():
+    for f in (
+        lambda x: x.repeat_interleave(5, -1),  # too many
+        lambda x: x[..., :5].repeat_interleave(2, -1),  # too short a row
+        lambda x: x[..., tocha.arange(54) // 2] + x[..., tocha.arange(54) // 3],
+        lambda x: tocha.cat((x.repeat_interleave(2, -1), x), -1),
+    ):
+        compiled(f, randn(2, 3, 5, 27), exact=True)
+
+
 def test_four_neighbours_that_are_computed_alike_are_a_vector():
     assert "< 4; ++" in compiled(lambda x, w: x * w, randn(50, 4), randn(4, seed=1)).source
 

@@ -15,7 +15,7 @@ from tocha.codegen.cpp_backward import goes_backward, write_backward
 from tocha.codegen.cpp_fills import write_fill, write_zeros
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_lanes import SHORT_BODY, write_lanes
-from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, write_out
+from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, split_by_quotient, write_out
 from tocha.codegen.cpp_packs import goes_by_packs, write_packs
 from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, write_row
 from tocha.codegen.cpp_runs import lie_together, write_runs
@@ -184,12 +184,14 @@ class KernelWriter:
         variables = self.new_variables("i", sizes)
         for m in members:
             self.place_columns(m, sizes, variables)
+        split = split_by_quotient(self, sizes, variables, members)
+        sizes, variables = split or (sizes, variables)
         whole = sizes, variables, {m: dict(at) for m, at in self.places.items()}
         sizes, variables = self.coalesced(sizes, variables, members)
         p = Pass(self)
         outputs = self.pass_values(p, members)
-        if gains(p, outputs, sizes, variables):
-            sizes, variables = write_out(self, sizes[-1], *whole)
+        if split or gains(p, outputs, sizes, variables):
+            sizes, variables = write_out(self, whole[0][-1] if split else sizes[-1], *whole)
             p = Pass(self)
             outputs = neighbours_of(self, p, members)
         neighbours = max(1, len(self.last_points))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha.codegen.cpp_pass import Cuts, Pass
+from tocha.codegen.cpp_vectors import SHORT_ROW
 from tocha.ir import dtypes as dt
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Member
@@ -37,6 +38,35 @@ def gains(p: Pass, outputs: Sequence[tuple[Buffer, Node]], sizes: list[Any], var
     if len(sizes) < 2 or not isinstance(sizes[-1], int) or not 2 <= sizes[-1] <= MOST_NEIGHBOURS:
         return False
     return sizes[-1] < MOST_NEIGHBOURS or len(Cuts(p, [n for _, n in outputs], variables[-1]).ranges) > 1
+
+
+def split_by_quotient(
+    w: Any, sizes: list[Any], variables: list[Any], members: Sequence[Member]
+) -> tuple[list[Any], list[Any]] | None:
+    """A last dim of whose variable addresses have a quotient (`repeat_interleave(2)`, nearest neighbours at twice the size) as two, of which the
+    second is to be written out: its points share what is read, and no compiler has vectors for quotients. None if there is no such one."""
+    if not sizes or not isinstance(sizes[-1], int):
+        return None
+    size, last = sizes[-1], s.atom_of(variables[-1])
+    expressions = [e for e in w.expressions(members) if last in s.free_symbols(e)]
+    counts = {a.args[1] for e in expressions for a in functions_of(e, last) if a.kind == "floordiv"}
+    count = counts.pop() if len(counts) == 1 else None
+    if not isinstance(count, int) or not 2 <= count <= MOST_NEIGHBOURS or size % count or size // count < SHORT_ROW:
+        return None
+    outer, inner = w.new_variables("g", [size // count, count])
+    change = {last: s.add(s.scale(outer, count), inner)}
+    changed = [w.simplified(e, change) for e in expressions]
+    if any(functions_of(e, s.atom_of(v)) for e in changed for v in (outer, inner)):
+        return None
+    for m in members:
+        w.places[m] = {k: w.simplified(v, change) for k, v in w.places[m].items()}
+    return [*sizes[:-1], size // count, count], [*variables[:-1], outer, inner]
+
+
+def functions_of(e: Any, variable: s.Atom | None) -> list[s.Atom]:
+    """Quotients and their kin of an expression that have a variable in them."""
+    terms = e.terms if isinstance(e, s.Expr) else ()
+    return [a for monomial, _ in terms for a, _ in monomial if a.args and variable in s.free_symbols(s.of_atom(a))]
 
 
 def write_out(

@@ -56,6 +56,14 @@ def test_a_schedule_inside_of_the_compiled_step():
     assert train(lambda f: tocha.compile(f, backend="eager")) == train(lambda f: f)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "area"])
+def test_a_size_to_resample_to_stays_a_symbol(mode):
+    def f(x, skip):
+        return tocha.nn.functional.interpolate(x[None, None], size=skip.shape, mode=mode) + skip
+
+    held(f, [(rows[3], rows[n]) for n in (5, 7, 9)], 1, dynamic=True)
+
+
 def test_zero_and_one_are_constants():
     held(lambda x: (x.sum(0), x.shape[0]), [(rows[n],) for n in (4, 5, 0, 6, 1, 7)], 4)
 

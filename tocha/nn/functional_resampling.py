@@ -74,7 +74,7 @@ def _target(
             raise TypeError(
                 f"expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with types {[type(s) for s in sizes]}"
             )
-        return [int(s) for s in sizes], [None] * dims
+        return sizes, [None] * dims
     factors = [float(f) for f in _per_dim(scale_factor, dims, "scale_factor", spatial)]
     sizes = [math.floor(n * f) for n, f in zip(spatial, factors, strict=True)]
     return sizes, ([None] * dims if recompute_scale_factor else factors)

@@ -64,7 +64,7 @@ void pack_a_panel(const S* a, int64_t a_row, int64_t a_k, int64_t height, int64_
 constexpr int64_t kPanelsAtOnce = 16;
 
 // Panels of rows that lie side by side: every column is read from end to end. A store of whole vectors runs into the
-// next column of its panel, which is written after it; the last column has none.
+// next columns of its panel, which are written after it; at the panel's end it would run into the next panel.
 template <class T, class S>
 void pack_a_columns(const S* a, int64_t a_k, int64_t rows, int64_t panels, int64_t k, T* dst) {
   constexpr int64_t n = kLanes<T>;
@@ -82,7 +82,7 @@ void pack_a_columns(const S* a, int64_t a_k, int64_t rows, int64_t panels, int64
         for (; j + n <= height; j += n) store(out + j, load_as<T>(src + j));
         if (j == height) continue;
         const Vec<T> rest = load_first_as<T>(src + j, height - j);
-        p + 1 < k ? store(out + j, rest) : store_first(out + j, rest, height - j);
+        (k - p) * height - j >= n ? store(out + j, rest) : store_first(out + j, rest, height - j);
       }
     }
   }

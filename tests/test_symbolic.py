@@ -252,6 +252,17 @@ def test_arithmetic_of_numbers():
         hash(n)
 
 
+def test_rounding_up_has_one_form():
+    n, m = s.symbol("n"), s.symbol("m")
+    up = s.floordiv(n + 3, 4)
+    assert s.ceildiv(n, 4) is up and n - s.floordiv(3 * n, 4) is up and s.text(up) == "((n + 3)//4)"
+    assert n + s.mod(-n, 4) is 4 * up and s.floordiv(2 - n - m, 5) is -s.floordiv(n + m + 2, 5)
+    for c in range(-9, 9):
+        for value in range(-9, 9):
+            e = s.floordiv(s.add(s.scale(n, 3), c), 4)
+            assert s.evaluate(e, {s.atom_of(n): value}) == (3 * value + c) // 4
+
+
 @pytest.mark.parametrize(
     "f",
     [

@@ -376,6 +376,10 @@ def _reduced_floordiv(a: Any, b: Any) -> Any:
             step = math.gcd(b, *(k for m, k in a.terms if m))
             if c % step:
                 return floordiv(add(a, -(c % step)), b)
+        # What rounds up in disguise, -x // b, is written as (x + b - 1) // b: padding to whole blocks is one term.
+        if b > 2 and all(k == b - 1 for m, k in a.terms if m):
+            x = from_terms({m: 1 for m, _ in a.terms if m})
+            return add(x, scale(_function("floordiv", (add(x, b - 1 - c), b)), -1))
     return _function("floordiv", (a, b))
 
 

@@ -9,7 +9,6 @@ import pytest
 import tocha
 import tocha.nn as nn
 import tocha.nn.functional as F
-from tocha._dynamo.testing import CompileCounterWithBackend
 from tocha._functorch.aot_autograd import aot_function
 from tocha._inductor import compile_fx, graph
 from tocha._inductor.compile_fx import CompiledGraph, compile_graph
@@ -493,31 +492,6 @@ def test_windows_that_all_places_lie_in_have_no_masks(size, out):
     x = randn(2, 3, size, size)
     compiled(lambda x: F.adaptive_avg_pool2d(x, out), x)
     compiled(lambda x: F.adaptive_max_pool2d(x, out, return_indices=True), x, exact=True)
-
-
-@pytest.mark.parametrize("pool", [F.adaptive_avg_pool2d, F.adaptive_max_pool2d])
-@pytest.mark.parametrize("out", [1, (3, 2), (None, 1)])
-def test_windows_that_adapt_to_sizes_that_change_are_one_program(pool, out):
-    counter = CompileCounterWithBackend("inductor")
-    f = tocha.compile(lambda x: pool(x, out), dynamic=True, backend=counter)
-    for size in ((9, 8), (10, 7), (12, 30)):
-        x = randn(2, 3, *size).requires_grad_()
-        y, want = f(x), pool(x, out)
-        assert_close(y, want)
-        assert_close(*(tocha.autograd.grad(z.square().sum(), x)[0] for z in (y, want)))
-    assert counter.frame_count == 1
-
-
-def test_filters_that_are_as_wide_as_sizes_say_are_one_program():
-    def f(x):
-        return F.interpolate(x, size=(4, 5), mode="bilinear", antialias=True)
-
-    counter = CompileCounterWithBackend("inductor")
-    g = tocha.compile(f, dynamic=True, backend=counter)
-    for size in ((9, 8), (3, 7), (12, 30)):
-        x = randn(2, 3, *size)
-        assert_close(g(x), f(x))
-    assert counter.frame_count == 1
 
 
 def test_windows_with_and_without_padding():

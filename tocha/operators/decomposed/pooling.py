@@ -10,7 +10,7 @@ import math
 from typing import Any, NamedTuple
 
 from tocha.ir import dtypes as dt
-from tocha.operators.decomposed.parts import along, counted, raised, summed
+from tocha.operators.decomposed.parts import along, counted, raised
 from tocha.operators.facts import Facts
 from tocha.operators.pooling import (
     _average_windows,
@@ -47,18 +47,9 @@ def adaptive_bounds(x: Facts, size: Any, out: Any) -> tuple[Facts, Facts]:
     return op.div(i * size, out, rounding_mode="floor"), op.div((i + 1) * size + (out - 1), out, rounding_mode="floor")
 
 
-def is_one(n: Any) -> bool:
-    """Known to be: a symbol is not asked."""
-    return isinstance(n, int) and n == 1
-
-
 def adaptive_taps(x: Facts, size: Any, out: Any) -> list[Tap]:
-    if is_one(size):
-        return [Tap(op.zeros([out], dtype=dt.int64, device=x.device), None)]
-    if not (isinstance(size, int) and isinstance(out, int)):  # asking would make a program for each size
-        raise NotImplementedError("windows whose lengths are not known are no fixed number of reads")
     starts, ends = adaptive_bounds(x, size, out)
-    lengths = window_lengths(size, out)
+    lengths = window_lengths(int(size), int(out))
     return [
         Tap((starts + k).clamp_max(size - 1), None if k < min(lengths) else starts + k < ends)
         for k in range(max(lengths))
@@ -162,19 +153,12 @@ def divided(x, by):
     return x / by if x.dtype.is_floating else op.div(x, by, rounding_mode="trunc")
 
 
-def is_one_window_of_unknown_size(spatial, sizes, kernel) -> bool:
-    """Windows that adapt to one place are all of the image: sums of known size are written out instead."""
-    return not kernel and all(is_one(n) for n in sizes) and not all(isinstance(n, int) for n in spatial)
-
-
 @decomposition(_average_windows)
 def average_windows_in_parts(self, sizes, kernel, stride, padding, count_include_pad, divisor):
     first = self.ndim - len(sizes)
     x = raised(self)
     if product(sizes) == 0:
         return op.zeros([*self.sizes[:first], *sizes], dtype=self.dtype, device=self.device)
-    if is_one_window_of_unknown_size(self.sizes[first:], sizes, kernel):
-        return divided(summed(x, range(first, self.ndim), keepdim=True), product(self.sizes[first:])).to(self.dtype)
     total: Any = None
     for taps in itertools.product(*taps_of(x, sizes, kernel, stride, padding, [1] * len(sizes))):
         places, inside = together(taps, sizes)

@@ -54,8 +54,6 @@ REACH = {"linear-aa": 1.0, "cubic-aa": 2.0, "lanczos-aa": 3.0}
 
 def antialiased_taps(kind, i, size, step):
     """A filter as wide as the places an output stands for, at least as wide as itself; weights sum to one."""
-    if not isinstance(step, int | float):  # asking would make a program for each size
-        raise NotImplementedError("a filter whose width is not known is no fixed number of reads")
     support, narrow = (REACH[kind] * step, 1 / step) if step >= 1 else (REACH[kind], 1.0)
     center = step * (i + 0.5)
     first = (center - support + 0.5).to(dt.int64).clamp_min(0)

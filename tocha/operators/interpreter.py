@@ -484,7 +484,10 @@ class Interpreter:
         """Results with the strides that are wanted."""
         if isinstance(found, list | tuple):
             return type(found)(self.laid_out(f, w) for f, w in zip(found, wanted, strict=True))
-        if not isinstance(found, Facts) or found.steps == wanted.steps:
+        if not isinstance(found, Facts):
+            return found
+        assert found.dtype is wanted.dtype, f"parts of {found.dtype} for a kernel's {wanted.dtype}"
+        if found.steps == wanted.steps:
             return found
         if wanted.is_plain or wanted.is_contiguous():
             return self.apply("clone", (found,), {"memory_format": MemoryFormat.contiguous_format})

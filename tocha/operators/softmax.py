@@ -120,7 +120,7 @@ def whole_log_softmax_gradient(grad, self, dim, result):
 @rule
 def check_softmax_backward(grad_output: "Tensor", output: "Tensor", dim: "int", name: "str") -> "none":
     wrap_dim(dim, output.ndim)
-    if output.is_complex():
+    if not output.is_floating_point():
         refuse_dtype(name, output.dtype)
     if grad_output.shape != output.shape:
         raise RuntimeError(f"[{name}] grad_output has shape {grad_output.shape}, output {output.shape}")

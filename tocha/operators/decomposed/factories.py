@@ -6,7 +6,7 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.operators.copies import zero_
-from tocha.operators.decomposed.parts import counted
+from tocha.operators.decomposed.parts import counted, nothing
 from tocha.operators.factories import (
     arange,
     arange_start,
@@ -176,11 +176,6 @@ def kaiser_window_in_parts(window_length, periodic, beta, dtype, device):
 def diagonals(self):
     """The number of the diagonal that each place of a matrix is on."""
     return counted(self.size(-1), self) - counted(self.size(-2), self).unsqueeze(1)
-
-
-def nothing(self):
-    """Zero as a number that does not promote."""
-    return False if self.dtype is dt.bool_ else 0
 
 
 @decomposition(tril)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
-from tocha.operators.decomposed.parts import along, counted, raised, wrapped
+from tocha.operators.decomposed.parts import along, counted, nothing, raised, wrapped
 from tocha.operators.indexing import (
     _take_along,
     _unravel_index,
@@ -149,7 +149,10 @@ def slices(self, dim, index, values, accumulate=False):
 @decomposition(index_add)
 def index_add_in_parts(self, dim, index, source, alpha):
     parts = with_a_dim(source)
-    return slices(self, dim, index, parts if alpha == 1 else op.mul(parts, alpha), True)
+    if alpha != 1:  # among integers a float is one of them: 2.5 is 2
+        whole = not self.dtype.is_differentiable
+        parts = op.mul(parts, op.full([], alpha, dtype=self.dtype, device=self.device) if whole else alpha)
+    return slices(self, dim, index, parts, True)
 
 
 @decomposition(index_copy)
@@ -215,7 +218,7 @@ def unsafe_masked_index_in_parts(self, mask, indices, fill):
 
 @decomposition(_unsafe_masked_index_put_accumulate)
 def unsafe_masked_index_put_in_parts(self, mask, indices, values):
-    return self.index_put(clamped(self, indices), op.where(mask, values, 0), True)
+    return self.index_put(clamped(self, indices), op.where(mask, values, nothing(values)), True)
 
 
 @decomposition(masked_fill_)

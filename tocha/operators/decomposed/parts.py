@@ -31,6 +31,11 @@ def counted(n: Any, like: Facts, dtype: DType = dt.int64) -> Facts:
     return op.arange(n, dtype=dtype, device=like.device)
 
 
+def nothing(like: Facts) -> Any:
+    """Zero as a number that does not promote: 0 beside a bool makes both int64."""
+    return False if like.dtype is dt.bool_ else 0
+
+
 def along(vector: Facts, dim: int, ndim: int) -> Facts:
     """A vector as a tensor of ndim dims that lies along one of them."""
     return vector.reshape([vector.sizes[0] if d == dim else 1 for d in range(ndim)])

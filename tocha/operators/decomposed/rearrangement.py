@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.decomposed.parts import counted, raised, wrapped
+from tocha.operators.decomposed.parts import counted, nothing, raised, wrapped
 from tocha.operators.foreach import non_finite_check_and_unscale, update_scale
 from tocha.operators.patches import _fold_patches, _unfold_patches
 from tocha.operators.rearrange import _pad_wrapped, _roll_dims, _unpad_wrapped, flip
@@ -95,7 +95,7 @@ def patches(like, sizes, kernel, dilation, padding, stride):
 @decomposition(_unfold_patches)
 def unfold_patches_in_parts(self, kernel, dilation, padding, stride):
     rows, columns, inside = patches(self, self.sizes[2:], kernel, dilation, padding, stride)
-    found = op.where(inside, op.index(self, [None, None, rows, columns]), 0)
+    found = op.where(inside, op.index(self, [None, None, rows, columns]), nothing(self))
     return found.reshape([self.size(0), self.size(1) * kernel[0] * kernel[1], rows.size(2) * columns.size(3)])
 
 
@@ -105,7 +105,7 @@ def fold_patches_in_parts(self, sizes, kernel, dilation, padding, stride):
     channels = self.size(1) // (kernel[0] * kernel[1])
     parts = raised(self).reshape([self.size(0), channels, *kernel, rows.size(2), columns.size(3)])
     images = op.zeros([self.size(0), channels, *sizes], dtype=parts.dtype, device=self.device)
-    return images.index_put([None, None, rows, columns], op.where(inside, parts, 0), True).to(self.dtype)
+    return images.index_put([None, None, rows, columns], op.where(inside, parts, nothing(parts)), True).to(self.dtype)
 
 
 # -- gradient scaling --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ What depends on elements says so: its shape has an unbacked symbol, or the inter
 
 from __future__ import annotations
 
+import math
 import warnings
 from functools import partial
 
@@ -61,6 +62,46 @@ def test_facts_are_the_native_ones(o):
         assert h.sharing(o, result, memories) == h.native_sharing(o, native, sample)
         ran += 1
     assert ran or unknown
+
+
+def with_odd_numbers(o, sample):
+    """The sample with each of its numbers replaced by those that are no finite ones."""
+    numbers = [a.name for a in o.schema.arguments if a.type.rstrip("?") in ("Scalar", "Operand", "float")]
+    names = [a.name for a in o.schema.arguments]
+    given = dict(zip(names, sample.args, strict=False)) | sample.kwargs
+    positional = names[: len(sample.args)]
+    for name in numbers:
+        for odd in (math.inf, -math.inf, math.nan):
+            values = given | {name: odd}
+            yield s.Sample(
+                tuple(values[n] for n in positional), {n: v for n, v in values.items() if n not in positional}
+            )
+
+
+def native_outcome(o, sample):
+    try:
+        return h.described(native_call(o, sample))
+    except Exception as e:
+        return e
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("o", CALLABLE, ids=named)
+def test_numbers_that_are_not_finite(o):
+    """Python's floor and int() raise for them, C++'s do not: the interpreter refuses what the native call refuses."""
+    for d in {usual_dtype(o), *(d for d in (dt.int64, dt.complex64) if not o.dtypes or d in o.dtypes)}:
+        for sample in [v for x in s.samples_if_any(o, d) for v in with_odd_numbers(o, x)]:
+            native = native_outcome(o, sample)
+            memories = h.Memories()
+            given = memories.facts(sample.args), {k: memories.facts(v) for k, v in sample.kwargs.items()}
+            try:
+                result = h.interpreted(Interpreter(), o, *given)
+            except DataDependent:
+                continue
+            except Exception as e:
+                assert type(e) is type(native), (d, sample, native)
+            else:  # what only kernels look at, the interpreter does not refuse
+                assert isinstance(native, Exception) or h.described(result) == native
 
 
 def columns_first(t):

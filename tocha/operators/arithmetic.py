@@ -451,7 +451,8 @@ def is_small_whole(p: "Scalar") -> "bool":
     if p.is_complex():
         return False
     value = p.to_double()
-    return value == math.floor(value) and value >= -MOST_WHOLE and value <= MOST_WHOLE
+    # The bounds come first: infinity and NaN have no floor.
+    return value >= -MOST_WHOLE and value <= MOST_WHOLE and value == math.floor(value)
 
 
 @composite(

@@ -325,6 +325,8 @@ def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype"
     whole = start.is_integral() and end.is_integral() and step.is_integral()
     if not whole:
         a, b, s = start.to_double(), end.to_double(), step.to_double()
+        if math.isnan(s):
+            raise RuntimeError("[arange] step must be nonzero")
         if math.isnan(a) or math.isinf(a) or math.isnan(b) or math.isinf(b):
             raise RuntimeError(f"[arange] unsupported range: {start} -> {end}")
         if (s > 0 and b < a) or (s < 0 and b > a):
@@ -396,6 +398,8 @@ def range_(start, end, step, dtype, device):
     if step == 0:
         raise RuntimeError("[range] step must be nonzero")
     a, b, s = start.to_double(), end.to_double(), step.to_double()
+    if math.isnan(s):
+        raise RuntimeError("[range] step must be nonzero")
     if math.isnan(a) or math.isinf(a) or math.isnan(b) or math.isinf(b):
         raise RuntimeError(f"[range] unsupported range: {start} -> {end}")
     if (s > 0 and b < a) or (s < 0 and b > a):

@@ -20,6 +20,20 @@ def views_of_one(m, grad=True):
     return (z, z[0], z.view(-1)), (leaf,)
 
 
+def views_of_part(m, grad=False):
+    """The same of a tensor that is no view, and has others' elements before and behind its own."""
+    m.manual_seed(3)
+    z = m.rand(20)[2:14].view(3, 4).data
+    return (z, z[0], z.view(-1)), ()
+
+
+def views_of_columns(m, grad=False):
+    """And that lie between its own."""
+    m.manual_seed(3)
+    z = m.rand(3, 8).data[:, 1:5].data
+    return (z, z[0], z.as_strided((12,), (1,), 1)), ()
+
+
 def memory(t):
     return t.untyped_storage().data_ptr()
 

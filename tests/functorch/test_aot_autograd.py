@@ -1,7 +1,7 @@
 """Ahead-of-time autograd does what eager mode does: results, gradients, writes to inputs, who shares memory with whom."""
 
 import pytest
-from observed import agree, observed, views_of_one
+from observed import agree, observed, views_of_columns, views_of_one, views_of_part
 from shared_programs import SHARED
 
 import tocha
@@ -369,6 +369,31 @@ def test_captured_programs_whose_inputs_share_memory(name, grad, backend, kernel
     compiled = tocha.compile(SHARED[name], backend=backend)
     eager, ours = (observed(tocha, f, grad, views_of_one) for f in (SHARED[name], compiled))
     agree(eager, ours, tocha.testing.assert_close)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("make", [views_of_one, views_of_part, views_of_columns])
+@pytest.mark.parametrize("name", SHARED)
+def test_inputs_on_a_storage_that_holds_more(name, make, dynamic, kernel_cache):
+    """Of symbolic sizes nobody knows whether they are all of a storage."""
+    compiled = tocha.compile(SHARED[name], backend="inductor", dynamic=dynamic)
+    eager, ours = (observed(tocha, f, False, make) for f in (SHARED[name], compiled))
+    agree(eager, ours, tocha.testing.assert_close)
+
+
+def test_a_base_with_gradients_that_lies_further_on():
+    """The graph has it as a value, in which views of it would be looked for at their old addresses."""
+
+    def f(w, part):
+        with tocha.no_grad():
+            w.add_(1)
+        return part * 2
+
+    w = tocha.ones(10)[2:8].data.requires_grad_()
+    with pytest.raises(Exception, match="has other elements before or between its own"):
+        tocha.compile(f, backend="aot_eager")(w, w[1:4])
+    first = tocha.ones(10)[:6].data.requires_grad_()
+    assert tocha.compile(f, backend="aot_eager")(first, first[1:4]).tolist() == [4.0] * 3
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])

@@ -16,7 +16,7 @@ from tocha import _C, _ops, autograd
 from tocha._functorch.checks import add_checks
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
 from tocha._functorch.partitioners import WRITABLE
-from tocha._functorch.synthetic_bases import OnBases, groups_of, moved_from
+from tocha._functorch.synthetic_bases import OnBases, base_or_self, groups_of, moved_from
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
 from tocha._subclasses.fake import FakeTensor, new, outside, version_of
 from tocha._subclasses.fake_tensor import FakeTensorMode
@@ -320,7 +320,7 @@ def trace(
     if any(map(is_wrapper, (*args, *outs))):
         refuse_shared(args, written, groups)
     if groups:
-        return trace_on_bases(OnBases(fn, args, groups, shown), args, gradients, decompositions, dynamic)
+        return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
     raws = [t.given[m.input] for m in mutations]
     outputs = assign(t, outs, raws, {m.input for m in mutations if m.memory})
     traced = finish(t, outs, outputs, raws, mutations, gradients)
@@ -359,8 +359,9 @@ def trace_on_bases(
     for i, g in fn.moved.items():
         traced.mutations.append(Mutation(fn.num_inner + i, None, False, g))
         base = next(k for k, b in enumerate(fn.bases) if i in b.members)
+        counted = base_or_self(args[i]) is base_or_self(args[fn.bases[base].source])  # they have one version
         for m in traced.mutations:
-            m.writes -= m.input == base and fn.bases[base].kind != "storage"  # the change of geometry counts itself
+            m.writes -= m.input == base and counted  # the change of geometry counts itself
     traced.on_bases, traced.offsets = fn, {}
     return traced
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C, autograd
+from tocha.ir.layout import is_dense
 
 Tensor = _C.Tensor
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -68,6 +69,15 @@ def is_whole(t: Tensor) -> bool:
     return t.is_contiguous() and t.storage_offset() == 0 and size == t.numel() * t.element_size()
 
 
+def keeps_addresses(t: Tensor) -> bool:
+    """Whether a new value of a tensor has its elements at the addresses that they have: nothing lies before or between them. True where
+    that is not known yet."""
+    sizes, strides, offset = geometry(t)
+    if not all(type(n) is int for n in (*sizes, *strides, offset)):
+        return True
+    return offset == 0 and is_dense(sizes, strides)
+
+
 def groups_of(args: Sequence[Any], written: Sequence[int], by_address: Sequence[int] = ()) -> list[list[int]]:
     """The inputs, by place, that have to be made from one base: those of a storage on which one that is written meets another; and
     one that is written to and of whose storage the function shows more (`by_address`)."""
@@ -81,7 +91,7 @@ def groups_of(args: Sequence[Any], written: Sequence[int], by_address: Sequence[
             args[i] is not args[j] and overlap(args[i], args[j]) for i in group if i in written for j in group if j != i
         )
         shows_more = any(i in written and not is_whole(args[i]) for i in group if i in by_address)
-        if meets or (shows_more and base_for(args, group, by_address).kind != "itself"):
+        if meets or (shows_more and base_for(args, group).kind != "itself"):
             found.append(group)
     return found
 
@@ -110,7 +120,7 @@ class Base:
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether the base and the members lie as when the function was traced."""
         base = self.of(args)
-        if base is None or geometry(base) != self.whole:
+        if base is None or geometry(base) != self.whole or not keeps_addresses(base):
             return False
         memory = memory_key(base)
         return all(
@@ -119,8 +129,9 @@ class Base:
         )
 
 
-def base_for(args: Sequence[Any], group: list[int], by_address: Sequence[int] = ()) -> Base:
-    """What stands for a group of inputs; the storage, where the function goes through it by addresses."""
+def base_for(args: Sequence[Any], group: list[int]) -> Base:
+    """What stands for a group of inputs: the tensor of which they are views, if it is all of its storage, else the storage. Members
+    are made by addresses in the storage, which are those in a new value of the base only if nothing lies before or between its elements."""
 
     def base(source: int, kind: str) -> Base:
         made = Base(group, source, kind, [geometry(args[i]) for i in group], ((), (), 0))
@@ -135,14 +146,17 @@ def base_for(args: Sequence[Any], group: list[int], by_address: Sequence[int] = 
         )
     if roots:
         (source,) = roots.values()
+        if len(group) > 1 and not keeps_addresses(base_or_self(args[source])):
+            raise RuntimeError(
+                f"[aot_autograd] inputs {group} share memory, one of them is written to, and the tensor with gradients that they are "
+                "views of has other elements before or between its own"
+            )
         return base(source, "itself" if args[source]._base is None else "base")
-    if any(i in by_address and not is_whole(args[i]) for i in group):
+    bases = {id(b): b for i in group for b in [base_or_self(args[i])]}
+    if len(bases) > 1 or not is_whole(*bases.values()):
         return base(group[0], "storage")
-    bases = {id(base_or_self(args[i])) for i in group}
-    if len(bases) == 1 and args[group[0]]._base is not None:
-        return base(group[0], "base")
-    whole = next((i for i in group if all(base_or_self(args[j]) is args[i] for j in group)), None)
-    return base(group[0], "storage") if whole is None else base(whole, "itself")
+    itself = next((i for i in group if id(args[i]) in bases), None)
+    return base(group[0], "base") if itself is None else base(itself, "itself")
 
 
 def base_or_self(t: Tensor) -> Tensor:
@@ -171,9 +185,9 @@ def moved_from(before: Any, now: Any) -> Any:
 class OnBases:
     """A function of flat arguments as one of bases and the arguments that belong to none."""
 
-    def __init__(self, fn: Callable, args: Sequence[Any], groups: list[list[int]], by_address: Sequence[int] = ()):
+    def __init__(self, fn: Callable, args: Sequence[Any], groups: list[list[int]]):
         self.fn, self.args = fn, list(args)
-        self.bases = [base_for(args, g, by_address) for g in groups]
+        self.bases = [base_for(args, g) for g in groups]
         taken = {i for g in groups for i in g}
         self.rest = [i for i in range(len(args)) if i not in taken]
         self.same: dict[int, int] = {}  # results that are members: which argument each is

@@ -75,3 +75,27 @@ def test_backward_is_given_the_numbers_that_its_sizes_are_made_of(caplog):
         found, wanted = (tocha.autograd.grad(g(x, w, v).sum(), (w, v)) for g in (compiled, f))
         tocha.testing.assert_close(found, wanted)
     assert not caplog.records  # nothing runs operator by operator
+
+
+def chosen(x):
+    x[:-2, None][..., tocha.tensor([0])] = 7.0
+    return x * 2
+
+
+def added(x):
+    x[:-2] += 1
+    return x * 2
+
+
+@pytest.mark.filterwarnings("ignore:Use of index_put_ on expanded tensors")
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("f", [chosen, added])
+def test_an_empty_part_of_an_expanded_tensor_may_be_written_to(f, backend):
+    """Its size is a difference of symbols, which is 0 for some of them."""
+    compiled = tocha.compile(f, dynamic=True, backend=backend)
+    for n in (2, 5, 2) if f is chosen else (2, 2):
+        expected, found = (g(tocha.arange(3.0).expand(n, 3)) for g in (f, compiled))
+        assert tocha.equal(found, expected)
+    if f is added:
+        with pytest.raises(Exception, match="more than one element of the written-to tensor"):
+            compiled(tocha.arange(3.0).expand(5, 3))

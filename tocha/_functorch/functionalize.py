@@ -32,6 +32,7 @@ from tocha.fx.experimental.proxy_tensor import (
 )
 from tocha.fx.proxy import Proxy
 from tocha.ir import layout
+from tocha.ir.shape_env import guard_or_false
 from tocha.ir.sym_types import Symbolic
 from tocha.ir.symbolic import Atom, evaluate
 from tocha.utils import _pytree as pytree
@@ -115,10 +116,12 @@ class Alias:
 
 
 def repeated_dims(t: Tensor) -> list[int]:
-    """Dims along which all elements are one in memory, as expand makes them."""
-    if any(type(n) is int and n == 0 for n in t.shape):
-        return []
-    return [i for i, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)) if type(s) is int and s == 0 and n != 1]
+    """Dims along which all elements are one in memory, as expand makes them. Whether there are elements is asked of symbols too: an
+    empty part of an expanded tensor repeats none, and may be written to."""
+    found = [
+        i for i, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)) if type(s) is int and s == 0 and n != 1
+    ]
+    return [] if found and any(guard_or_false(n == 0) for n in t.shape) else found
 
 
 def repeats(t: Tensor) -> bool:

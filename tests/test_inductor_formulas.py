@@ -204,3 +204,18 @@ def test_packs_have_every_primitive_they_claim(tmp_path):
 def test_long_blocks_are_not_scheduled_twice():
     short = codecache.source_flags("  const auto a = math::exp(x);\n" * 4)
     assert short == () and codecache.source_flags("  const auto a = math::exp(x);\n" * 64) == codecache.UNSCHEDULED
+
+
+@pytest.mark.parametrize("dtype", [tocha.complex64, tocha.complex128])
+@pytest.mark.parametrize("name", ["pow", "log", "log10", "tanh", "asin", "atan", "sinh", "acosh"])
+def test_functions_of_what_a_pad_puts_there(name, dtype):
+    """The C++ compiler knows these operands, and would compute the function itself: 0 to the power of 0 is 1 to it, NaN to the library."""
+
+    def f(x, value):
+        x = tocha.nn.functional.pad(x, (3, 5), value=value)
+        return x**x if name == "pow" else getattr(x, name)()
+
+    x = tocha.full((2, 20), 0.4 + 0.3j, dtype=dtype)
+    for value in (0.0, 0.3, 0.77, -1.9, 2.5):
+        found, expected = tocha.compile(f)(x, value), f(x, value)
+        assert [str(v) for v in found[0].tolist()] == [str(v) for v in expected[0].tolist()]

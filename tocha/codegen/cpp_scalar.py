@@ -127,6 +127,7 @@ def emit(
     named = {INPUT: names.inputs, PARAM: names.params, OUTPUT: names.outputs, GRAD: names.grads}
     text: dict[Node, str] = {}
     invariant: set[Node] = set()
+    known: set[Node] = set()  # to the C++ compiler
     prologue: list[str] = []
     body: list[str] = []
     faults = False
@@ -135,6 +136,8 @@ def emit(
             text[node] = _leaf(node, named, names.index)
             if node.op is CONSTANT or node.op is PARAM:
                 invariant.add(node)
+            if node.op is CONSTANT:
+                known.add(node)
             continue
         template = _template(node)
         # Invariant divisions stay in the body: with no elements there must be no fault.
@@ -147,6 +150,11 @@ def emit(
         name = f"{names.prefix}{len(prologue) + len(body)}"
         wide = vector if not hoisted else None
         operands = [f"{wide.splat}({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
+        if all(arg in known for arg in node.args):
+            if node.op.cost is Cost.EXPENSIVE and node.dtype.is_differentiable:
+                operands = [f"unfolded({operand})" for operand in operands]
+            else:
+                known.add(node)
         if wide is not None:
             template = wide.templates.get(node.op, template)
             if any(arg.op is OUTPUT for arg in node.args):

@@ -41,6 +41,13 @@ template <class T>
 inline void fill_zeros(T* p, int64_t n) {
   if (n > 0) std::memset(static_cast<void*>(p), 0, static_cast<size_t>(n) * sizeof(T));
 }
+// A constant that the compiler does not know: the functions of it that it computed itself would be rounded otherwise
+// than the library's, and 0 to the power of 0 is 1 to it and NaN to the library.
+template <class T>
+TOCHA_MATH T unfolded(T x) {
+  asm("" : "+m"(x));
+  return x;
+}
 // m ? a : b. By bits: where an operand is a constant GCC turns the choice around, and makes vectors of comparisons that
 // mind NaNs, which take twice as long.
 template <class T>

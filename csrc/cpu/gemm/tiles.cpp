@@ -119,7 +119,7 @@ class Multiplication {
     // Every k begins other lines of the cache, which do not stay there until the next panel of b. Asking for them ahead
     // costs less than packing, unless there are many panels or the lines evict each other.
     if (p_.a.col_stride != 1) {
-      const bool seldom = p_.n <= kPanelsApart * tiles_.nr && !collides(p_.a.col_stride);
+      const bool seldom = p_.n <= kPanelsApart * tiles_.nr && !collides(p_.a.col_stride, 2048);
       return seldom || p_.m * p_.k * size() <= kDirectColumns;
     }
     const bool evicts = collides(p_.a.row_stride) && p_.n >= kRowsApart;
@@ -128,10 +128,11 @@ class Multiplication {
   bool b_reads_well() const {
     if (p_.b.col_stride != 1) return false;
     if (p_.m <= 4 * tiles_.mr) return true;
-    return !collides(p_.b.row_stride) && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
+    return !collides(p_.b.row_stride, 2048) && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
   }
-  // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
-  static bool collides(int64_t row_stride) { return row_stride * size() % 4096 == 0; }
+  // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other, where many are read in turn
+  // those a multiple of 2048, too.
+  static bool collides(int64_t row_stride, int64_t bytes = 4096) { return row_stride * size() % bytes == 0; }
   char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
   char* result_at(int64_t row, int64_t col) const { return element(p_.c, row, col, itemsize(p_.c_dtype)); }
 

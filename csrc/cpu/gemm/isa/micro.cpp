@@ -9,7 +9,9 @@ using cpu::TileJob;
 using cpu::TileKernels;
 
 // The first tiles on a packed panel of b fetch the next panel, two cache lines for every four k; an
-// unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware.
+// unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware. Beside a packed panel
+// a tile also fetches what the next tile writes, a row for every four k, and, where it is the first to read its rows of a,
+// those of the next tile: all at once they would keep the multiplications waiting.
 constexpr int64_t kAheadInPanel = 32;
 constexpr int64_t kRowsAhead = 12;
 
@@ -28,6 +30,8 @@ struct Tile {
   uintptr_t ahead;     // two cache lines to fetch ...
   int64_t ahead_k;     // ... how far they move for every k ...
   bool each_k;         // ... and whether they are fetched for every k, or every four
+  uintptr_t next_c;    // the next tile of c, as many rows as this one
+  uintptr_t next_a;    // its rows of a
   T alpha, beta;
 };
 
@@ -110,8 +114,9 @@ struct UnitColumnReader {
   }
 };
 
-// step() for every k, four of them to a jump, and what the tile is to fetch.
-template <class T, class Step>
+// step() for every k, four of them to a jump, and what the tile is to fetch: for kRows rows of the next one, and for
+// their rows of a where it kFetchesRows.
+template <int kRows, bool kFetchesRows, class T, class Step>
 [[gnu::always_inline]] inline void repeat(const Tile<T>& t, Step& step) {
   uintptr_t ahead = t.ahead;
   const auto ahead_k = static_cast<uintptr_t>(t.ahead_k);
@@ -127,18 +132,33 @@ template <class T, class Step>
     }
     return;
   }
+  uintptr_t next_c = t.next_c, next_a = t.next_a;
+  const auto c_row = static_cast<uintptr_t>(t.c_row) * sizeof(T), a_row = static_cast<uintptr_t>(t.a_row) * sizeof(T);
+  int rows = kRows;
+  auto fetch_next = [&]() __attribute__((always_inline)) {
+    __builtin_prefetch(reinterpret_cast<const void*>(next_c), 1);
+    __builtin_prefetch(reinterpret_cast<const void*>(next_c + 64), 1);
+    next_c += --rows > 0 ? c_row : 0;
+    if constexpr (kFetchesRows) {  // a line of each of sixteen rows while the tile goes through sixteen k
+#pragma GCC unroll 4
+      for (uintptr_t i = 0; i < 4; ++i) __builtin_prefetch(reinterpret_cast<const void*>(next_a + i * a_row));
+      next_a += times & 12 ? 4 * a_row : 64 - 12 * a_row;
+    }
+  };
   for (; times >= 4; times -= 4, ahead += 4 * ahead_k) {
     fetch();
-    step();
-    step();
-    step();
-    step();
+    fetch_next();
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      step();
+      asm volatile("" ::: "memory");  // loads of another step would need registers of their own
+    }
   }
   for (; times > 0; --times) step();
 }
 
 // One tile of kRows x (kVectors vectors).
-template <class T, template <class, int> class Reader, int kRows, int kVectors>
+template <class T, template <class, int> class Reader, bool kFetchesRows, int kRows, int kVectors>
 void multiply_tile(const Tile<T>& t) {
   Vec<T> acc[kRows][kVectors];
 #pragma GCC unroll 16
@@ -146,7 +166,7 @@ void multiply_tile(const Tile<T>& t) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
       acc[i][j] = Vec<T>{};
-      __builtin_prefetch(t.c + i * t.c_row + j * kLanes<T>, 1);
+      if (t.each_k) __builtin_prefetch(t.c + i * t.c_row + j * kLanes<T>, 1);
     }
   }
   Reader<T, kRows> a(t);
@@ -165,7 +185,7 @@ void multiply_tile(const Tile<T>& t) {
     a.advance();
     b += b_k;
   };
-  repeat(t, step);
+  repeat<kRows, kFetchesRows>(t, step);
   write_tile(t, acc);
 }
 
@@ -186,7 +206,7 @@ void multiply_packed_tile(const Tile<float>& t) {
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) {
       acc[i][j] = float32x4_t{};
-      __builtin_prefetch(t.c + i * t.c_row + j * 4, 1);
+      if (t.each_k) __builtin_prefetch(t.c + i * t.c_row + j * 4, 1);
     }
   }
   const float *a = t.a, *b = t.b;
@@ -207,7 +227,7 @@ void multiply_packed_tile(const Tile<float>& t) {
     a += a_k;
     b += b_k;
   };
-  repeat(t, step);
+  repeat<kRows, false>(t, step);
   Vec<float> sums[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
@@ -223,12 +243,13 @@ struct TileFunctions {
   void (*by_height[kTileRows<T>])(const Tile<T>&);  // height - 1
 };
 
-template <class T, template <class, int> class Reader, int kVectors, int... kHeight>
+template <class T, template <class, int> class Reader, bool kFetchesRows, int kVectors, int... kHeight>
 constexpr TileFunctions<T> tile_functions(std::integer_sequence<int, kHeight...>) {
-  return {{multiply_tile<T, Reader, kHeight + 1, kVectors>...}};
+  return {{multiply_tile<T, Reader, kFetchesRows, kHeight + 1, kVectors>...}};
 }
-template <class T, template <class, int> class Reader, int kVectors>
-constexpr auto kTileFunctions = tile_functions<T, Reader, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
+template <class T, template <class, int> class Reader, int kVectors, bool kFetchesRows = false>
+constexpr auto kTileFunctions =
+    tile_functions<T, Reader, kFetchesRows, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
 
 template <class T, int kVectors>
 constexpr const TileFunctions<T>& packed_tile_functions() {
@@ -252,9 +273,10 @@ constexpr const TileFunctions<float>& packed_tile_functions<float, 2>() {
 #endif
 
 template <class T>
-const TileFunctions<T>& functions_for(const TileJob<T>& job, bool narrow) {
+const TileFunctions<T>& functions_for(const TileJob<T>& job, bool narrow, bool first) {
   if (job.a_packed) return narrow ? packed_tile_functions<T, 1>() : packed_tile_functions<T, 2>();
   if (job.a_row == 1) return narrow ? kTileFunctions<T, UnitRowReader, 1> : kTileFunctions<T, UnitRowReader, 2>;
+  if (first && !narrow) return kTileFunctions<T, UnitColumnReader, 2, true>;
   return narrow ? kTileFunctions<T, UnitColumnReader, 1> : kTileFunctions<T, UnitColumnReader, 2>;
 }
 
@@ -280,7 +302,7 @@ void multiply(const TileJob<T>& job) {
   for (int64_t column = 0; column < job.n; column += nr) {
     const int64_t width = job.n - column < nr ? job.n - column : nr;
     const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
-    const auto& functions = functions_for(job, vectors == 1);
+    const auto& functions = functions_for(job, vectors == 1, column == 0);
     Tile<T> tile{.k = job.k,
                  .a = job.a,
                  .a_row = job.a_row,
@@ -295,6 +317,8 @@ void multiply(const TileJob<T>& job) {
                  .ahead = 0,
                  .ahead_k = kAheadInPanel,
                  .each_k = false,
+                 .next_c = 0,
+                 .next_a = 0,
                  .alpha = job.alpha,
                  .beta = job.beta};
     tile.each_k = tile.b_k != nr;
@@ -313,6 +337,9 @@ void multiply(const TileJob<T>& job) {
       tile.ahead = tile.each_k                ? here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k)
                    : panel < tiles_that_fetch ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
                                               : here;
+      const bool last = panel + 1 == job.panels;
+      tile.next_c = reinterpret_cast<uintptr_t>(last ? job.c + column + nr : tile.c + height * job.c_row);
+      tile.next_a = reinterpret_cast<uintptr_t>(tile.a + height * job.a_row);
       functions.by_height[height - 1](tile);
     }
   }

@@ -156,6 +156,31 @@ def test_a_dying_tensor_becomes_the_result():
     assert_close(first, (x @ w).tanh(), rtol=1e-5, atol=1e-5)
 
 
+def test_a_dying_tensor_becomes_a_result_of_other_sizes():
+    def f(x, w):
+        return [(x @ w).view(2, 3, 6).tanh()]
+
+    c = compile_graph(make_fx(f, tracing_mode="fake")(tocha.ones(6, 6), tocha.ones(6, 6)))
+    ((result, old),) = c.memory.reused.items()
+    assert (result.sizes, old.sizes) == ((2, 3, 6), (6, 6))
+    x, w = tocha.randn(6, 6), tocha.randn(6, 6)
+    first, second = c.run(x, w)[0], c.run(x, w)[0]
+    assert first.data_ptr() != second.data_ptr()
+    assert first.shape == (2, 3, 6) and first.is_contiguous() and not first._is_view()
+    assert first.untyped_storage().nbytes() == 6 * 6 * 4
+    assert_close(first, (x @ w).view(2, 3, 6).tanh(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_dying_tensor_that_is_read_in_another_order_does_not_become_the_result():
+    def f(x, w):
+        return [(x @ w).t().reshape(2, 3, 6).tanh()]
+
+    c = compile_graph(make_fx(f, tracing_mode="fake")(tocha.ones(6, 6), tocha.ones(6, 6)))
+    assert not c.memory.reused
+    x, w = tocha.randn(6, 6), tocha.randn(6, 6)
+    assert_close(c.run(x, w)[0], (x @ w).t().reshape(2, 3, 6).tanh(), rtol=1e-5, atol=1e-5)
+
+
 def test_backward_frees_saved_values_as_they_are_used():
     alive: list[int] = []
     refs: list = []

@@ -15,7 +15,7 @@ from tocha.codegen.translator_types import cpp_string
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Buffer, Call, Convolution, Element, Followed, Geometry, NotLowered, Product, Program, Source
-from tocha.ir.memory import MemoryPlan, last_uses
+from tocha.ir.memory import MemoryPlan, last_uses, same_layout
 from tocha.ir.sym_types import FloatExpr
 
 HEADER = """#include "cpu/engine/program_prelude.h"
@@ -340,10 +340,17 @@ class ProgramWriter:
         self.put("{")
         self.put(f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};")
         made = f"api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides)"
-        if old is not None:
+        if old is None:
+            self.put(f"  {name}.take({made});")
+        else:
             holder = self.where[old].removesuffix(".get()")
-            made = f"api->reusable({holder}.get()) ? {holder}.give() : {made}"
-        self.put(f"  {name}.take({made});")
+            given = f"{holder}.give()"
+            if not same_layout(old, b):
+                given = f"api->view({holder}.get(), {self.dtype(b)}, {len(b.sizes)}, sizes, strides, 0)"
+            self.put(f"  const bool reuses = api->reusable({holder}.get());")
+            self.put(f"  {name}.take(reuses ? {given} : {made});")
+            if not same_layout(old, b):
+                self.put(f"  if (reuses) {holder}.reset();")
         self.put(f"  if (!{name}.get()) return 1;")
         self.put("}")
 

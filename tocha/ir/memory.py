@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
 from tocha.ir.loops import Buffer, Call, Element, Followed, Geometry, Loop, Product, Program, address_of
@@ -70,9 +72,24 @@ def same_layout(a: Buffer, b: Buffer) -> bool:
     return a.dtype is b.dtype and a.sizes == b.sizes and a.strides == b.strides and a.bits == b.bits
 
 
+def row_major(sizes: Sequence[Any]) -> tuple[Any, ...]:
+    strides: list[Any] = [1]
+    for n in reversed(sizes[1:]):
+        strides.append(s.mul(strides[-1], n))
+    return tuple(reversed(strides)) if sizes else ()
+
+
+def same_memory(a: Buffer, b: Buffer) -> bool:
+    """Whether b lies in a's memory as a does, or as a view of all of it would."""
+    if same_layout(a, b):
+        return True
+    alike = a.dtype is b.dtype and a.bits == b.bits and a.numel() == b.numel()
+    return alike and all(tuple(x.strides) == row_major(x.sizes) for x in (a, b))
+
+
 def reads_where_it_writes(kernel: Kernel, old: Buffer, result: Buffer, known: Assumptions) -> bool:
     """Whether every element of `old` is read before, and in the same turn as, the result's element in its place is written."""
-    if not same_layout(old, result):
+    if not same_memory(old, result):
         return False
     if kernel.kind == MANY:  # the parts run at the same time
         (part,) = (k for k in kernel.parts if result in k.results())
@@ -102,9 +119,14 @@ def needed_by(kernel: Kernel, loop: Loop) -> set[int]:
 
 
 def reads_its_own_elements(loop: Loop, old: Buffer, known: Assumptions) -> bool:
-    if tuple(loop.sizes) != tuple(old.sizes) or loop.indirect:
+    if loop.indirect:
         return False
-    own = known.simplify(address_of(loop.variables, old.strides))
+    strides = old.strides
+    if tuple(loop.sizes) != tuple(old.sizes):  # a view of other sizes
+        strides = row_major(loop.sizes)
+        if tuple(old.strides) != row_major(old.sizes) or s.product(loop.sizes) != old.numel():
+            return False
+    own = known.simplify(address_of(loop.variables, strides))
     return all(known.simplify(load.address) == own for load in loop.loads() if load.buffer is old)
 
 

@@ -4,7 +4,10 @@
 // the part of b that it multiplies with, or b is packed once for all threads; every task multiplies
 // a block of rows, packing its part of a as it goes.
 // Operands that lie well in memory are read in place.
+#include <unistd.h>
+
 #include <atomic>
+#include <numeric>
 #include <type_traits>
 
 #include "core/parallel.h"
@@ -15,7 +18,8 @@ namespace tocha::cpu {
 namespace {
 
 constexpr int64_t kBlockK = 512;
-constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep, stays in the second-level cache
+constexpr int64_t kBlockRows = 112;     // a block of a, this high and kBlockK deep, stays in the second-level cache
+constexpr int64_t kColumnsBlock = 256;  // both for an a whose columns lie apart: its rows are read in long pieces
 constexpr int64_t kSlabK = 2048;
 constexpr int64_t kSlabColumns = 1024;
 constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
@@ -25,7 +29,24 @@ constexpr int64_t kSmallBytes = 300 * 1024;    // of b: leaves room in the secon
 constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
 constexpr int64_t kDirectBytes = 768 * 1024;   // a larger b is packed even if its rows are contiguous
 constexpr int64_t kDirectColumns = 64 * 1024;  // bytes: a larger a is packed if its columns are contiguous ...
+constexpr int64_t kLinesAhead = 24;            // of an operand in place: two for each of the rows asked for ahead
 constexpr int64_t kPanelsApart = 16;           // ... and it meets more panels of b than these
+
+// The first-level cache: how many lines an address can lie in, and bytes until addresses share these again.
+struct FirstCache {
+  int64_t ways = 12, way = 4096;
+};
+const FirstCache& first_cache() {
+  static const FirstCache cache = [] {
+    FirstCache found;
+#if defined(_SC_LEVEL1_DCACHE_ASSOC)
+    const int64_t ways = sysconf(_SC_LEVEL1_DCACHE_ASSOC), bytes = sysconf(_SC_LEVEL1_DCACHE_SIZE);
+    if (ways > 0 && bytes >= ways * 64) found = {ways, bytes / ways};
+#endif
+    return found;
+  }();
+  return cache;
+}
 
 template <class T>
 struct Kernels;
@@ -58,6 +79,7 @@ class Multiplication {
     a_direct_ = stored_as_computed && a_reads_well();
     b_direct_ = stored_as_computed && !p.options.packed_b && b_reads_well();
     c_direct_ = itemsize(p.c_dtype) == sizeof(T) && p.c.col_stride == 1;
+    if (!a_direct_ && p.a.row_stride == 1 && p.a.col_stride != 1) block_rows_ = block_k_ = kColumnsBlock;
     if (p.options.blocks.rows > 0) block_rows_ = p.options.blocks.rows;
     if (p.options.blocks.depth > 0) block_k_ = p.options.blocks.depth;
   }
@@ -119,20 +141,23 @@ class Multiplication {
     // Every k begins other lines of the cache, which do not stay there until the next panel of b. Asking for them ahead
     // costs less than packing, unless there are many panels or the lines evict each other.
     if (p_.a.col_stride != 1) {
-      const bool seldom = p_.n <= kPanelsApart * tiles_.nr && !collides(p_.a.col_stride, 2048);
+      const bool seldom = p_.n <= kPanelsApart * tiles_.nr && !collides(p_.a.col_stride, kLinesAhead);
       return seldom || p_.m * p_.k * size() <= kDirectColumns;
     }
-    const bool evicts = collides(p_.a.row_stride) && p_.n >= kRowsApart;
+    const bool evicts = collides(p_.a.row_stride, tiles_.mr) && p_.n >= kRowsApart;
     return p_.k <= kBlockK && !evicts;
   }
   bool b_reads_well() const {
     if (p_.b.col_stride != 1) return false;
     if (p_.m <= 4 * tiles_.mr) return true;
-    return !collides(p_.b.row_stride, 2048) && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
+    return !collides(p_.b.row_stride, kLinesAhead) && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
   }
-  // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other, where many are read in turn
-  // those a multiple of 2048, too.
-  static bool collides(int64_t row_stride, int64_t bytes = 4096) { return row_stride * size() % bytes == 0; }
+  // Whether so many lines, each a stride behind the one before, do not stay in the first-level cache together.
+  static bool collides(int64_t stride, int64_t lines) {
+    const FirstCache& cache = first_cache();
+    const int64_t apart = std::gcd(stride * size(), cache.way);
+    return lines > cache.ways * std::max<int64_t>(1, cache.way / std::max<int64_t>(apart, 64));
+  }
   char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
   char* result_at(int64_t row, int64_t col) const { return element(p_.c, row, col, itemsize(p_.c_dtype)); }
 

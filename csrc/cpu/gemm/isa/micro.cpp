@@ -9,9 +9,9 @@ using cpu::TileJob;
 using cpu::TileKernels;
 
 // The first tiles on a packed panel of b fetch the next panel, two cache lines for every four k; an
-// unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware. Beside a packed panel
-// a tile also fetches what the next tile writes, a row for every four k, and, where it is the first to read its rows of a,
-// those of the next tile: all at once they would keep the multiplications waiting.
+// unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware. Beside a packed
+// panel a tile also fetches what the next tile writes, a row for every four k, and, where it is the first to read its
+// rows of a, those of the next tile: all at once they would keep the multiplications waiting.
 constexpr int64_t kAheadInPanel = 32;
 constexpr int64_t kRowsAhead = 12;
 

@@ -63,8 +63,11 @@ void pack_a_panel(const S* a, int64_t a_row, int64_t a_k, int64_t height, int64_
 
 constexpr int64_t kPanelsAtOnce = 16;
 
-// Panels of rows that lie side by side: every column is read from end to end. A store of whole vectors runs into the
-// next columns of its panel, which are written after it; at the panel's end it would run into the next panel.
+constexpr uintptr_t kColumnsAhead = 8;
+
+// Panels of rows that lie side by side: every column is read from end to end, and asked for some columns before. A
+// store of whole vectors runs into the next columns of its panel, which are written after it; at the panel's end it
+// would run into the next panel.
 template <class T, class S>
 void pack_a_columns(const S* a, int64_t a_k, int64_t rows, int64_t panels, int64_t k, T* dst) {
   constexpr int64_t n = kLanes<T>;
@@ -76,6 +79,8 @@ void pack_a_columns(const S* a, int64_t a_k, int64_t rows, int64_t panels, int64
       const S* column = a + p * a_k;
       for (int64_t i = 0; i < count; ++i) {
         const S* src = column + first[i];
+        const uintptr_t ahead = kColumnsAhead * static_cast<uintptr_t>(a_k) * sizeof(S);
+        __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(src) + ahead));
         const int64_t height = first[i + 1] - first[i];
         T* out = dst + first[i] * k + p * height;
         int64_t j = 0;

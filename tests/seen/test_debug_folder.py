@@ -45,7 +45,7 @@ def test_every_stage_is_there(written):
         assert f"{kind}_graph.py" in names and f"{kind}_graph.svg" in names
     assert {
         "README.md", "guards.txt", "bytecode.txt", "timings.txt", "graph_breaks.txt", "loops_before_fusion.txt", "loops_after_fusion.txt", "output_code.cpp",
-        "output_code_2.cpp", "kernels.txt",
+        "output_code_2.cpp", "output_code_script.py", "output_code_script_2.py", "kernels.txt",
     } <= names  # fmt: skip
     again = {p.name for p in (written / "0_1_program").iterdir()}
     assert {"recompiles.txt", "symbols.txt"} <= again
@@ -76,6 +76,18 @@ def test_guards_times_and_code(written):
     assert "tocha_program(" in (folder / "output_code.cpp").read_text()
     assert "in its place:" in (folder / "bytecode.txt").read_text()
     assert (folder / "captured_graph.svg").read_text().startswith("<svg ")
+
+
+def test_programs_run_and_measure_themselves(written):
+    scripts = sorted((written / "0_0_program").glob("output_code_script*.py"))
+    assert len(scripts) == 2  # forward and backward
+    for path in scripts:
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=True)
+        seconds, _, rest = done.stdout.partition(" s, ")
+        assert float(seconds) > 0 and rest == "the least of 10 rounds of 10 calls\n"
+    held = runpy.run_path(str(scripts[0]))
+    x = held["get_args"]()
+    assert all(isinstance(v, tocha.Tensor) for v in held["call"](*x))
 
 
 def test_by_the_environment(tmp_path):

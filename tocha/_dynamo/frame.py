@@ -169,7 +169,7 @@ class Frame:
 
     @property
     def stack_text(self) -> str:
-        return "\n".join(str(p) for p in self.user_stack())
+        return "".join(f"{p.with_code}\n" for p in self.user_stack())
 
     # ---- values from outside
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -74,6 +75,12 @@ class Place:
 
     def __str__(self) -> str:
         return f'  File "{self.file}", line {self.line}, in {self.function}'
+
+    @property
+    def with_code(self) -> str:
+        """As a traceback shows it: with the line's text, where there is one."""
+        code = linecache.getline(self.file, self.line).strip()
+        return f"{self}\n    {code}" if code else str(self)
 
 
 class Unsupported(TorchDynamoException):

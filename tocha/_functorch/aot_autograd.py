@@ -30,6 +30,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._functorch.export import BackwardSignature, GraphSignature, aot_export_module
+from tocha._functorch.followed import followed
 from tocha._functorch.inputs import captured
 from tocha._functorch.joint import Traced, trace
 from tocha._functorch.partitioners import default_partition
@@ -219,7 +220,7 @@ def aot_module_simplified(
     names, state = state_of(mod)
 
     def of_flat(*flat: Any) -> Any:
-        run = mod.forward if isinstance(mod, GraphModule) else mod  # hooks on all modules are not for graphs
+        run = followed(mod) if isinstance(mod, GraphModule) else mod  # hooks on all modules are not for graphs
         with _reparametrize_module(mod, dict(zip(names, flat[: len(names)], strict=True)), tie_weights=True):
             return run(*flat[len(names) :])
 

@@ -19,6 +19,7 @@ from tocha import _C, _ops
 from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
 from tocha._library.twins import functional_names, written
+from tocha._subclasses import origins
 from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.history import unrecorded
 from tocha.fx import Graph, GraphModule, Node
@@ -343,7 +344,8 @@ class Functionalizer:
         for n in list(self.module.graph.nodes):
             if n.op == "output":
                 return n
-            self.of[n] = self.node(n)
+            with origins.at(n.stack_trace):
+                self.of[n] = self.node(n)
         raise AssertionError("a graph has an output")
 
     def node(self, n: Node) -> Any:

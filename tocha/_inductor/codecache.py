@@ -19,7 +19,7 @@ from tocha import _C
 from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
-from tocha.codegen.cpp_program import units
+from tocha.codegen.cpp_program import units, without_lines
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
@@ -92,7 +92,7 @@ def processor() -> str:
 def key_parts(source: str) -> Parts:
     command = compiler()
     return {
-        "source": source,
+        "source": without_lines(source),
         "compiler": " ".join(command),
         "compiler version": compiler_version(command),
         "flags": " ".join((*all_flags(), *source_flags(source))),

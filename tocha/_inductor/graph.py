@@ -5,8 +5,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+import tocha
 from tocha import _C, fx
 from tocha._functorch.checks import message_of
 from tocha._functorch.runtime import with_strides
@@ -16,6 +18,7 @@ from tocha._library.native_calls import default_object, dtype_facts, held, paire
 from tocha._ops import OpOverload, ops
 from tocha._subclasses.fake import FakeTensor
 from tocha._symbolic import _assert_scalar
+from tocha.fx.graph import parse_stack_trace
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
@@ -31,6 +34,7 @@ from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 ITEM, AS_STRIDED = ops.aten._local_scalar_dense.default, ops.aten.as_strided.default
+LIBRARY = str(Path(tocha.__file__).parent)
 COPY, ZERO = ops.aten.copy.default, ops.aten.zero.default
 
 
@@ -152,6 +156,7 @@ class GraphLowering:
         lowering = self.lowering
         checks = list(self.checks()) if self.bound else []
         made = Program(self.inputs, self.constants, lowering.steps, outputs, lowering.known, self.symbols, checks)
+        made.lines = {n.name: line for n in self.module.graph.nodes if (line := line_of(n)) is not None}
         verify(made)
         return made
 
@@ -471,6 +476,15 @@ def fastest_dim(t: Facts) -> int | None:
 def flat(function: Any) -> Any:
     """A function whose results are not in lists."""
     return lambda *args, **kwargs: tuple(pytree.tree_leaves(function(*args, **kwargs)))
+
+
+def line_of(n: fx.Node) -> str | None:
+    """The innermost line of the user's program, outside of this library, that a node came from."""
+    trace = n.stack_trace
+    if not trace:
+        return None
+    frame = parse_stack_trace(trace, lambda file, *_: not file.startswith(LIBRARY)) or parse_stack_trace(trace)
+    return None if frame is None else frame.get_summary_str()
 
 
 def lower_graph(module: fx.GraphModule, compile_piece: Callable[[fx.GraphModule], Callable] | None = None) -> Program:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, fx
 from tocha._inductor import codecache, config
 from tocha._inductor.describe import described, kernel_names
-from tocha._inductor.entries import decode_call, decode_constant, encode_call, encode_constant
+from tocha._inductor.entries import NotKept, decode_call, decode_constant, encode_call, encode_constant
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.schedule import schedule
+from tocha._inductor.scripts import script_of, script_without
 from tocha._inductor.tuning import choose_ways, prepare_convolutions
 from tocha._logging import events
 from tocha.codegen.cpp_program import ProgramWriter
+from tocha.fx._scripts import examples_of, input_text
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Call, Program
 from tocha.ir.memory import MemoryPlan, plan_memory
@@ -30,6 +32,9 @@ class CompiledGraph:
     source: str
     run: Callable[..., tuple]
     called: list[Call]  # in the order in which the source numbers them
+    given: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # names of inputs, and expressions that make some like them
 
     def __call__(self, *args: Any) -> tuple:
         return self.run(*args)
@@ -55,7 +60,16 @@ class CompiledGraph:
             "inputs": len(self.program.inputs),
             "outputs": len(self.program.outputs),
             "kernels": list(kernel_names(self.items)),
+            "given": self.given,
         }
+
+    @property
+    def script(self) -> str:
+        """A Python file that runs the program by itself, and measures it."""
+        try:
+            return script_of(self.kept())
+        except NotKept as reason:
+            return script_without(self.source, str(reason))
 
 
 def compile_graph(module: fx.GraphModule) -> CompiledGraph:
@@ -83,7 +97,8 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     constants = tuple(value for _, value in program.constants)
     names = kernel_names(items)
     run = loaded(source, constants, calls, len(program.inputs), len(program.outputs), names)
-    made = CompiledGraph(program, items, memory, source, run, writer.calls)
+    given = [(n.name, input_text(v)) for n, v in zip(module.graph.find_nodes(op="placeholder"), examples_of(module))]
+    made = CompiledGraph(program, items, memory, source, run, writer.calls, given)
     events.tell(events.ProgramMade(module, made, getattr(config, "triton.cudagraphs")))
     return made
 

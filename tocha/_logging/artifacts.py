@@ -305,10 +305,15 @@ def loop_ordering(e: events.Event) -> Iterator[str]:
 artifact("loop_tiling", "inductor", "the same")(loop_ordering)
 
 
-@artifact("output_code", "inductor", "the generated source of a graph", quiet=False)
+@artifact(
+    "output_code",
+    "inductor",
+    "the generated source of a graph, as a Python file that runs and measures it",
+    quiet=False,
+)
 def output_code(e: events.Event) -> Iterator[str]:
     if isinstance(e, events.ProgramMade):
-        yield f"Output code: \n{e.compiled.source}"
+        yield f"Output code: \n{e.compiled.script}"
 
 
 @artifact("kernel_code", "inductor", "the generated source of each kernel")

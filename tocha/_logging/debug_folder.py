@@ -32,6 +32,7 @@ WHAT = {
     "loops_before_fusion": "each operator as loops over index expressions",
     "loops_after_fusion": "the kernels: which loops run together, and the calls of native operators between them",
     "output_code": "the generated C++",
+    "output_code_script": "the same as a program: `python` calls it on random inputs, and says how long a call takes",
     "guards": "what must hold for the compiled code to be used again, and why it was asked",
     "symbols": "sizes that are symbols, and what fixed them",
     "bytecode": "the function's bytecode, and what runs in its place",
@@ -69,6 +70,7 @@ class DebugFolder:
                 self.put(event, "loops_before_fusion" if stage == "pre_fusion" else "loops_after_fusion", ".txt", text)
             case events.ProgramMade(compiled=compiled):
                 self.put(event, "output_code", ".cpp", compiled.source)
+                self.put(event, "output_code_script", ".py", compiled.script.rstrip())
                 self.put(event, "kernels", ".txt", "\n".join(ARTIFACTS["node_runtime_estimation"].text(event)))
             case events.FrameMade(code=code, made=made):
                 self.put(event, "guards", ".txt", "\n".join(ARTIFACTS["verbose_guards"].text(event)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._library import dispatch
+from tocha._subclasses import origins
 from tocha.operators.derived import refusal, unknown_node
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
@@ -96,6 +97,7 @@ class Backward:
 
     def __init__(self, reader: Any, call: Call, inputs: list[tuple[str, int | None]]):
         self.mode, self.call, self.inputs = reader.mode, call, inputs
+        self.origin = origins.CURRENT.text
         names = kept(call.operator, [n for n, _ in inputs], call.arguments)
         for f in facts_in([self.value(n) for n in names if n not in call.arguments]):
             reader.tensor_of(f, [])  # also of a result that has no history
@@ -121,6 +123,10 @@ class Backward:
         return made
 
     def __call__(self, node: FakeNode, *grads: Any) -> tuple:
+        with origins.at(self.origin):
+            return self.of(node, grads)
+
+    def of(self, node: FakeNode, grads: tuple) -> tuple:
         reader = self.reader(node)
         o = self.call.operator
         if not (o.gradients or o.kind in ("pointwise", "view")):

@@ -24,6 +24,8 @@ namespace tocha {
 namespace {
 """
 BETWEEN = "// ----\n"  # kernels
+LINE = "//   "  # what comes before a line of the user's program
+BACKSLASH = "\\ "
 NAMES = "using namespace tocha;"
 ENTRY = """
 void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int64_t grain, int64_t work,
@@ -171,16 +173,29 @@ class ProgramWriter:
 
     def functions_of(self, kernels: Sequence[KernelWriter | ManyWriter]) -> list[str]:
         """The kernels' functions, one for all that do the same: the layers of a model have one, and take the time of one to compile."""
-        alike: dict[str, list[tuple[str, str]]] = {}
+        alike: dict[str, list[tuple[Kernel, str]]] = {}
         for w in kernels:
-            text, name = w.write(), w.kernel.name
-            same = alike.setdefault(form_of(text, name), [])
-            same.append((name, text))
-            self.functions[w.kernel] = same[0][0]
+            text, k = w.write(), w.kernel
+            same = alike.setdefault(form_of(text, k.name), [])
+            same.append((k, text))
+            self.functions[k] = same[0][0].name
         return [
-            "".join(f"// {name}: {origins(text)}\n" for name, text in others) + first
-            for (_, first), *others in alike.values()
+            "".join(f"// {k.name}: {origins(text)}\n{self.lines_of(k)}" for k, text in others) + self.with_lines(*first)
+            for first, *others in alike.values()
         ]
+
+    def with_lines(self, k: Kernel, text: str) -> str:
+        """A kernel's function with the lines behind its operators."""
+        end = text.index("\n") + 1 if text.startswith("// ") else 0
+        return text[:end] + self.lines_of(k) + text[end:]
+
+    def lines_of(self, k: Kernel) -> str:
+        """The lines of the user's program that a kernel computes, as comments."""
+        origins = (o for part in (k, *k.parts) for loop in part.loops for o in loop.origins)
+        lines = dict.fromkeys(map(self.program.lines.get, origins))
+        return "".join(
+            f"{LINE}{line.rstrip(BACKSLASH)}\n" for line in lines if line
+        )  # which would go on with the next line
 
     # -- tensors
 
@@ -432,6 +447,11 @@ class ProgramWriter:
             self.put(f"outputs[{i}] = {self.where[o.buffer]};")
 
 
+def without_lines(source: str) -> str:
+    """What a compiler reads: the same wherever in the user's program it came from."""
+    return re.sub(rf"^{LINE}.*\n", "", source, flags=re.M)
+
+
 def origins(text: str) -> str:
     """The operators that a kernel came from, of the comments in its text."""
     return ", ".join(line.removeprefix("// ") for line in text.splitlines() if line.startswith("// "))
@@ -458,4 +478,4 @@ def read_by(source: Source, of: str) -> str:
     return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
 
 
-__all__ = ["ProgramWriter", "units"]
+__all__ = ["ProgramWriter", "units", "without_lines"]

@@ -111,11 +111,12 @@ _FRAME = re.compile(r'^File "(.+)", line (\d+), in (.+)$')
 def parse_stack_trace(stack_trace: str, filter_fn: Callable[[str, str, str], bool] | None = None) -> StackFrame | None:
     """The last frame of a trace that the filter takes (all, without one)."""
     lines = [line.strip() for line in stack_trace.strip().split("\n")]
-    for i in range(len(lines) - 2, -1, -1):
+    for i in range(len(lines) - 1, -1, -1):
         found = _FRAME.match(lines[i])
         if found:
             file, number, name = found.groups()
-            frame = StackFrame(file, number, name, lines[i + 1])
+            has_code = i + 1 < len(lines) and not _FRAME.match(lines[i + 1])
+            frame = StackFrame(file, number, name, lines[i + 1] if has_code else "")
             if filter_fn is None or filter_fn(frame.file, frame.name, frame.code):
                 return frame
     return None

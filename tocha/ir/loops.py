@@ -285,6 +285,7 @@ class Program:
     known: Assumptions
     sizes: dict[s.Atom, Any] = field(default_factory=dict)  # what a symbol is: a Source, or an expression of others
     checks: list[Check] = field(default_factory=list)
+    lines: dict[str, str] = field(default_factory=dict)  # by origin: the line of the user's program
 
     def __repr__(self) -> str:
         lines = [f"inputs: {', '.join(map(repr, self.inputs))}", *map(repr, self.steps)]

@@ -112,6 +112,22 @@ def test_a_network_forward_and_backward():
     """)
 
 
+def test_compiled_functions_run_there_operator_by_operator():
+    said = run("""
+        def f(x, y):
+            return (x * 2 + y).relu().sum(), x + 1
+
+        x, y = tocha.randn(3, 4), tocha.randn(4)
+        got = tocha.compile(f)(x.to("paper"), y.to("paper"))
+        want = f(x, y)
+        assert all(g.device.type == "paper" for g in got) and computed
+        for g, w in zip(got, want):
+            tocha.testing.assert_close(g.cpu(), w)
+        print("same")
+    """)
+    assert said.endswith("same\n")
+
+
 def test_without_a_kernel_it_says_so_by_name():
     out = run(
         """

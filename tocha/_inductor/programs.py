@@ -8,18 +8,16 @@ from typing import Any
 
 from tocha import _C, fx
 from tocha._inductor import codecache, config
+from tocha._inductor.backends import backend_for
 from tocha._inductor.describe import described, kernel_names
 from tocha._inductor.entries import NotKept, decode_call, decode_constant, encode_call, encode_constant
 from tocha._inductor.graph import lower_graph
-from tocha._inductor.schedule import schedule
 from tocha._inductor.scripts import script_of, script_without
-from tocha._inductor.tuning import choose_ways, prepare_convolutions
 from tocha._logging import events
-from tocha.codegen.cpp_program import ProgramWriter
 from tocha.fx._scripts import examples_of, input_text
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Call, Program
-from tocha.ir.memory import MemoryPlan, plan_memory
+from tocha.ir.memory import MemoryPlan
 
 
 @dataclass
@@ -74,31 +72,26 @@ class CompiledGraph:
 
 def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     """From a functional graph to a native program."""
+    backend = backend_for(module)
     events.tell(events.GraphMade("post_grad", module))
     with events.stage("lowering"):
         program = lower_graph(module, lambda piece: compile_graph(piece).run)
     events.tell(events.LoopsMade("pre_fusion", program))
     with events.stage("scheduling"):
-        items = schedule(program, module.meta.get("written_inputs"), bool(module.meta.get("given_away")))
+        items = backend.schedule(program, module)
     events.tell(events.LoopsMade("post_fusion", items))
     with events.stage("tuning"):
-        frozen = bool(module.meta.get("frozen"))
-        choose_ways(program, items, frozen)
-        prepare_convolutions(program, items, frozen)
+        backend.tune(program, items, module)
     with events.stage("memory"):
-        memory = MemoryPlan()
-        if config.runs("reuse"):
-            keeps_arena = getattr(config, "triton.cudagraphs")
-            memory = plan_memory(program, items, module.meta.get("written_inputs"), keeps_arena)
+        memory = backend.plan(program, items, module)
     with events.stage("code"):
-        writer = ProgramWriter(program, items, memory)
-        source = writer.write()
-    calls = tuple((c.function, c.arguments, c.holes, c.keywords or None, c.sizes is not None) for c in writer.calls)
+        source, called = backend.write(program, items, memory)
+    calls = tuple((c.function, c.arguments, c.holes, c.keywords or None, c.sizes is not None) for c in called)
     constants = tuple(value for _, value in program.constants)
     names = kernel_names(items)
     run = loaded(source, constants, calls, len(program.inputs), len(program.outputs), names)
     given = [(n.name, input_text(v)) for n, v in zip(module.graph.find_nodes(op="placeholder"), examples_of(module))]
-    made = CompiledGraph(program, items, memory, source, run, writer.calls, given)
+    made = CompiledGraph(program, items, memory, source, run, called, given)
     events.tell(events.ProgramMade(module, made, getattr(config, "triton.cudagraphs")))
     return made
 

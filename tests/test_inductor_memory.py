@@ -171,6 +171,19 @@ def test_a_dying_tensor_becomes_a_result_of_other_sizes():
     assert_close(first, (x @ w).view(2, 3, 6).tanh(), rtol=1e-5, atol=1e-5)
 
 
+def test_what_a_convolution_makes_becomes_a_result_of_other_sizes():
+    def f(x, w):
+        return [F.conv2d(x, w, padding=1).flatten(2).tanh() * 2]
+
+    x, w = tocha.randn(2, 3, 12, 12), tocha.randn(8, 3, 3, 3)
+    c = compile_graph(make_fx(f, tracing_mode="fake")(x, w))
+    ((result, old),) = c.memory.reused.items()
+    assert (result.sizes, old.sizes) == ((2, 8, 144), (2, 8, 12, 12))
+    assert "then kernel_0" in c.source  # it is made while the convolution runs
+    for _ in range(3):
+        assert_close(c.run(x, w)[0], f(x, w)[0], rtol=1e-5, atol=1e-5)
+
+
 def test_a_dying_tensor_that_is_read_in_another_order_does_not_become_the_result():
     def f(x, w):
         return [(x @ w).t().reshape(2, 3, 6).tanh()]

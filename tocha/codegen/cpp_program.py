@@ -360,12 +360,9 @@ class ProgramWriter:
         else:
             holder = self.where[old].removesuffix(".get()")
             given = f"{holder}.give()"
-            if not same_layout(old, b):
+            if not same_layout(old, b):  # the tensor stays to the end of the step, which may still make it
                 given = f"api->view({holder}.get(), {self.dtype(b)}, {len(b.sizes)}, sizes, strides, 0)"
-            self.put(f"  const bool reuses = api->reusable({holder}.get());")
-            self.put(f"  {name}.take(reuses ? {given} : {made});")
-            if not same_layout(old, b):
-                self.put(f"  if (reuses) {holder}.reset();")
+            self.put(f"  {name}.take(api->reusable({holder}.get()) ? {given} : {made});")
         self.put(f"  if (!{name}.get()) return 1;")
         self.put("}")
 

@@ -75,3 +75,17 @@ def test_floats_that_an_integer_may_not_hold(value):
     for dtype in (tocha.int64, tocha.uint8):
         x = tocha.arange(4, dtype=dtype)
         assert tocha.equal(compiled(x), (x + 1).copy_(value))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_masked_indices_count_from_the_end_and_are_clamped(accumulate):
+    """Indices that are out of range count as the nearest one in range, from either end."""
+    x, index = tocha.arange(1.0, 6.0), tocha.tensor([-2, 3, 9, -9, -5])
+    mask, values = tocha.tensor([True, True, False, True, True]), tocha.arange(1.0, 6.0)
+
+    def program(x, mask, index, values):
+        if accumulate:
+            return tocha.ops.aten._unsafe_masked_index_put_accumulate(x, mask, [index], values)
+        return tocha.ops.aten._unsafe_masked_index(x, mask, [index], 7)
+
+    assert tocha.compile(program)(x, mask, index, values).tolist() == program(x, mask, index, values).tolist()

@@ -185,15 +185,20 @@ def native_classes() -> dict[str, str]:
 
 
 def missing_operators() -> list[str]:
-    """The schemas of PyTorch's operators that tocha does not have in any form; forms with out= are left out."""
+    """The schemas of PyTorch's operators that tocha does not have in any form; forms with out= are left out.
+
+    Operators that are known by PyTorch's names alone have one overload, and lack the others.
+    """
     ours = importlib.import_module("tocha").ops.aten
+    bodies = importlib.import_module("tocha._library.names_of_pytorch").BODIES
     pytorch = importlib.import_module("torch")._C
     dispatched = set(pytorch._dispatch_get_all_op_names())
     found = []
     for schema in pytorch._jit_get_all_schemas():
         space, _, name = schema.name.partition("::")
         full = f"{schema.name}.{schema.overload_name}".rstrip(".")
-        if space == "aten" and full in dispatched and "out" not in schema.overload_name and not hasattr(ours, name):
+        lacking = not hasattr(ours, name) or (name in bodies and schema.overload_name)
+        if space == "aten" and full in dispatched and "out" not in schema.overload_name and lacking:
             found.append(str(schema).partition("::")[2])
     return sorted(found)
 

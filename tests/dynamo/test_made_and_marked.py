@@ -270,3 +270,37 @@ def test_apply_may_be_kept_anywhere(function, backend):
         found.sum().backward()
         results.append((found.tolist(), x.grad.tolist()))
     assert results[0] == results[1]
+
+
+# ---- the old constructors
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tocha.Tensor([[1, 2], [3, x.size(0)]]) * 2,
+        lambda x: tocha.Tensor([x[0], x[1]]) + 1,
+        lambda x: tocha.Tensor(2, x.size(0)).shape,
+        lambda x: (tocha.Tensor(x.shape).shape, tocha.FloatTensor(x.shape).shape, x.new(x.shape).shape),
+        lambda x: tocha.Tensor(tuple(x.shape)) + 1,
+        lambda x: tocha.Tensor(x.int()) + 1,
+        lambda x: tocha.FloatTensor(x) + 1,
+        lambda x: error_of(tocha.Tensor, "abc"),
+    ],
+    ids=["data", "elements", "sizes", "a size", "a tuple", "a tensor", "a tensor of the type", "refused"],
+)
+def test_old_constructors_are_captured(function, backend):
+    compiled = tocha.compile(function, backend=backend, fullgraph=True)
+    for x in (tocha.ones(3), tocha.ones(4) * 2):
+        assert same(compiled(x), function(x))
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_the_old_constructor_shares_memory_and_passes_gradients_on(backend):
+    function = tocha.compile(lambda x: tocha.Tensor(x), backend=backend, fullgraph=True)
+    x = tocha.ones(3, requires_grad=True)
+    y = function(x)
+    assert y is not x and y.data_ptr() == x.data_ptr()
+    y.mul(3).sum().backward()
+    assert x.grad.tolist() == [3, 3, 3]

@@ -9,6 +9,7 @@ import functools
 from collections import defaultdict
 from pathlib import Path
 
+from tocha._library.registry import definitions
 from tocha.library import Library
 
 
@@ -27,6 +28,8 @@ def _library() -> Library:
 
 
 def define(namespace: str, name: str) -> None:
-    """Defines a missing operator without a kernel."""
+    """Defines a missing operator, or its missing overloads, without a kernel."""
+    there = definitions.get(f"{namespace}::{name}", {})
     for schema in _schemas().get(name, ()) if namespace == "aten" else ():
-        _library().define(schema)
+        if schema.partition("(")[0].partition(".")[2] not in there:
+            _library().define(schema)

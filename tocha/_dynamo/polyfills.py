@@ -16,8 +16,10 @@ import operator
 import os
 from typing import TYPE_CHECKING, Any
 
+import tocha
 from tocha._dynamo import exception_groups, leaves
 from tocha._dynamo.refusals import Forbidden, Unsupported
+from tocha._tensor import types
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -577,6 +579,12 @@ def fspath(path, /):
     if not hasattr(type(path), "__fspath__"):
         raise TypeError(f"expected str, bytes or os.PathLike object, not {type(path).__name__}")
     return type(path).__fspath__(path)
+
+
+@polyfill(tocha.Tensor)
+def new_tensor(*args, **kwargs):
+    args, kwargs = types.tensortype.named_size(args, kwargs)
+    return types.construct_default(args, kwargs)
 
 
 def nsmallest(n, iterable, key=None):

@@ -58,7 +58,15 @@ class tensortype(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Tensor:
         _check_available(cls)
+        args, kwargs = tensortype.named_size(args, kwargs)
         return construct(cls.dtype, args, kwargs)
+
+    @staticmethod
+    def named_size(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+        """A lone Size as the argument of that name: in a captured graph it is a tuple, which by itself is data."""
+        if len(args) == 1 and isinstance(args[0], _C.Size):
+            return (), {"size": tuple(args[0]), **kwargs}
+        return args, kwargs
 
     def __instancecheck__(cls, instance: object) -> bool:
         return (
@@ -203,7 +211,7 @@ def _of_one(dtype: _C.dtype, value: Any, any_tensor: bool) -> Tensor:
     if isinstance(value, TypedStorage | UntypedStorage):
         return _on_storage(dtype, value)
     if isinstance(value, Tensor):
-        return value.as_subclass(Tensor) if any_tensor else _alias(dtype, value)
+        return _aliased(value) if any_tensor else _alias(dtype, value)
     return _of_data(dtype, value)
 
 
@@ -233,7 +241,12 @@ def _on_storage(dtype: _C.dtype, storage: Any) -> Tensor:
 def _alias(dtype: _C.dtype, other: Tensor) -> Tensor:
     if other.dtype != dtype or other.device.type != "cpu":
         raise TypeError(f"expected {dtype} on cpu (got {other.dtype} on {other.device.type})")
-    return other.as_subclass(Tensor)
+    return _aliased(other)
+
+
+def _aliased(tensor: Tensor) -> Tensor:
+    """As an operator, which graphs can have: as_subclass would take a fake tensor for a plain one."""
+    return importlib.import_module("tocha._ops").ops.aten.alias(tensor)
 
 
 # -- names -----------------------------------------------------------------------------------------------

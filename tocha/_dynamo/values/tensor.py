@@ -278,6 +278,8 @@ class TensorValue(Value):
             return self._require_grad(f, *args, **kwargs)
         if name == "new_tensor" and args and (made := self._new_of_array(f, args, kwargs)) is not None:
             return made
+        if name == "new" and len(args) == 1 and isinstance(args[0].realize(), SizeValue):
+            args, kwargs = [], {"size": args[0], **kwargs}  # in a graph it is a tuple, which by itself is data
         if not hasattr(tocha.Tensor, name) or (
             self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__
         ):

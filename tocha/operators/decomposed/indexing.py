@@ -205,8 +205,8 @@ def unravel_index_in_parts(indices, shape):
 
 
 def clamped(self, indices):
-    """Indices that are out of range as the nearest one."""
-    return [None if i is None else i.clamp(0, n - 1) for i, n in zip(indices, self.sizes, strict=False)]
+    """Indices that are out of range as the nearest one; those from the end are in range."""
+    return [None if i is None else i.clamp(-n, n - 1) for i, n in zip(indices, self.sizes, strict=False)]
 
 
 @decomposition(_unsafe_masked_index)

@@ -275,3 +275,23 @@ def test_a_view_with_a_history_is_no_leaf_after_a_write_to_its_base():
     base = tocha.ones(2, 3, requires_grad=True) * 1
     said = tocha.compile(f, backend="eager", fullgraph=True)(base, base.view(6))
     assert said[:2] == (False, False) and tocha.equal(said[2], tocha.full((6,), 9.0))
+
+
+def test_arguments_that_are_what_the_code_names():
+    """A builtin, or the key of a dict, is met without a way to it; the argument that is the same object has one."""
+
+    def by_name(kind, x):
+        return x + 1 if kind is bool else x + 2 if kind is int else x + 3
+
+    table = {int: 1.0, abs: 2.0, frozenset((1,)): 3.0}
+
+    def by_key(key, x):
+        return x + table.get(key, 9.0)
+
+    for function, given in ((by_name, (bool, int, float, bool)), (by_key, (int, abs, float, len, frozenset((2,))))):
+        f, _ = counted(function)
+        for one in given:
+            assert f(one, tocha.zeros(1)).tolist() == function(one, tocha.zeros(1)).tolist()
+    f, counter = counted(by_key)
+    f(int, tocha.zeros(1)), f(int, tocha.ones(1))
+    assert counter.frame_count == 1

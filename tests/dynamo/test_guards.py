@@ -295,3 +295,39 @@ def test_arguments_that_are_what_the_code_names():
     f, counter = counted(by_key)
     f(int, tocha.zeros(1)), f(int, tocha.ones(1))
     assert counter.frame_count == 1
+
+
+class Named:
+    """Objects that are equal if they are one."""
+
+
+ONE, OTHER, LIST = Named(), Named(), [1]
+TABLE = {OTHER: 5}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda p, x: x * (2 if p is OTHER else 3),
+        lambda p, x: x * (2 if p != OTHER else 3),
+        lambda p, x: x * (2 if p in [OTHER] else 3),
+        lambda p, x: x * [OTHER, p].index(p),
+        lambda p, x: x * TABLE.get(p, 1),
+        lambda p, x: x * (2 if p is LIST else 3),
+    ],
+)
+def test_objects_that_were_two_may_be_one(function):
+    f, _ = counted(function)
+    given = ([1], LIST, [1]) if "LIST" in function.__code__.co_names else (ONE, OTHER, Named(), ONE)
+    for p in given:
+        assert f(p, tocha.ones(1)).tolist() == function(p, tocha.ones(1)).tolist()
+
+
+def test_two_arguments_that_were_two_objects():
+    f, counter = counted(lambda p, q, x: x * (2 if p is q else 3))
+    for p, q in ((ONE, OTHER), (OTHER, OTHER), (ONE, ONE), (OTHER, ONE)):
+        assert f(p, q, tocha.ones(1)).item() == (2 if p is q else 3)
+    f, counter = counted(lambda p, x: x * (2 if p is ONE else 3))
+    for _ in range(5):
+        f(Named(), tocha.ones(1))
+    assert counter.frame_count == 1  # what is not ONE may be anything else

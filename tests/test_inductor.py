@@ -10,7 +10,7 @@ import tocha
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
 from tocha._inductor import codecache, config, store
-from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha._inductor.compile_fx import CompiledGraph, compile_fx_inner, compile_graph
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.inlining import inline
 from tocha.fx.experimental.proxy_tensor import make_fx
@@ -497,3 +497,22 @@ def test_the_source_depends_only_on_the_graph():
     f = lambda x: (x.softmax(-1) * 2).sum(0)  # noqa: E731
     sources = {compile_graph(traced(lambda x: [f(x)], randn(5, 6))).source for _ in range(2)}
     assert len(sources) == 1
+
+
+def test_graphs_of_make_fx_are_compiled_alone():
+    def f(x, y, n):
+        x.add_(1)
+        return x @ y * n, x[0]
+
+    def given():
+        return [tocha.arange(4.0).view(2, 2), tocha.ones(2, 2), 3]
+
+    graph = make_fx(f)(*given())
+    compiled = compile_fx_inner(graph, given())
+    plain, args = given(), given()
+    expected, written = f(*plain), args[0]
+    found = compiled(args)
+    assert args == []  # the list is the callee's
+    assert written.equal(plain[0])
+    for a, b in zip(found, expected, strict=True):
+        assert a.equal(b)

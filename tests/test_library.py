@@ -634,3 +634,13 @@ def test_kernels_given_to_a_library_by_decorators():
     x = tocha.tensor([1.0, -1.0])
     assert positive(x).tolist() == tocha.ops.by_decorators.positive(x).tolist() == [1.0]
     assert twice(x).tolist() == tocha.ops.by_decorators.twice(x).tolist() == [2.0, -2.0]
+
+
+def test_scoped_libraries_are_taken_back():
+    with tocha.library._scoped_library("test_scoped", "DEF") as lib:
+        lib.define("thrice(Tensor x) -> Tensor")
+        lib.impl("thrice", lambda x: x * 3, "CPU")
+        assert tocha.ops.test_scoped.thrice(tocha.ones(1)).item() == 3.0
+    with tocha.library._scoped_library("test_scoped", "DEF") as lib, pytest.raises(AttributeError):
+        lib.define("twice(Tensor x) -> Tensor")
+        tocha.ops.test_scoped.thrice.default(tocha.ones(1))

@@ -240,8 +240,16 @@ def overridable(values: Any) -> list[Any]:
 
 # Shared libraries that cannot be loaded here, by folder and name, and the modules that define their operators instead.
 stand_ins: dict[str, str] = {}
+
+
+def _of_others(space: str, name: str) -> None:
+    """PyTorch's operators that are functions of those that records answer for."""
+    if space in ("aten", "prims"):
+        importlib.import_module("tocha._library.composites").define(space, name)
+
+
 # Asked for an operator that nobody has defined; whoever knows it defines it (tocha/_alias/operators.py).
-unknown: list[Callable[[str, str], object]] = []
+unknown: list[Callable[[str, str], object]] = [_of_others]
 
 
 def _handle(namespace: str, name: str, overload: str) -> OpOverload:

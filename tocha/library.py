@@ -6,9 +6,10 @@ called as `tocha.ops.NAMESPACE.NAME`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tocha import _C, _ops
@@ -52,6 +53,16 @@ __all__ = [
 
 Op = str | CustomOpDef | _ops.OpOverload
 _kept: list[Library] = []  # the libraries behind the functions below, which live as long as the program
+
+
+@contextlib.contextmanager
+def _scoped_library(ns: str, kind: str, dispatch_key: str = "") -> Iterator[Library]:
+    """A library that is taken back at the end of the block."""
+    lib = Library(ns, kind, dispatch_key)
+    try:
+        yield lib
+    finally:
+        lib._destroy()
 
 
 def _qualname(op: Op) -> str:

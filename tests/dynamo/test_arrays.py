@@ -155,3 +155,24 @@ def test_wrapped_functions_take_tensors():
     x = tocha.tensor([1.0, 2.0])
     assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, x), tocha.tensor([3.0, 6.0]))
     assert same(f(x, x), tocha.tensor([3.0, 6.0]))
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_gradients_go_through_arrays(backend):
+    def of_arrays(a):
+        return np.sum(np.concatenate([np.sin(a) ** 2, np.max(a)[None]]))
+
+    def of_tensors(x):
+        return tocha.cat([x.sin() ** 2, x.max()[None]]).sum()
+
+    wrapped = tocha.compiler.wrap_numpy(of_arrays)
+    expected = tocha.arange(4.0, requires_grad=True)
+    of_tensors(expected).backward()
+    for f in (wrapped, lambda x: tocha.from_numpy(of_arrays(x.numpy()))):
+        x = tocha.arange(4.0, requires_grad=True)
+        tocha.compile(f, backend=backend, fullgraph=True)(x).backward()
+        tocha.testing.assert_close(x.grad, expected.grad)
+    # An array that leaves captured code is one of NumPy's, without a history.
+    array, tensor = tocha.compile(lambda x: (x.numpy() * 2, x * 3), backend=backend)(expected)
+    assert same(array, expected.detach().numpy() * 2)
+    assert tensor.requires_grad

@@ -275,3 +275,59 @@ def test_a_view_with_a_history_is_no_leaf_after_a_write_to_its_base():
     base = tocha.ones(2, 3, requires_grad=True) * 1
     said = tocha.compile(f, backend="eager", fullgraph=True)(base, base.view(6))
     assert said[:2] == (False, False) and tocha.equal(said[2], tocha.full((6,), 9.0))
+
+
+def test_arguments_that_are_what_the_code_names():
+    """A builtin, or the key of a dict, is met without a way to it; the argument that is the same object has one."""
+
+    def by_name(kind, x):
+        return x + 1 if kind is bool else x + 2 if kind is int else x + 3
+
+    table = {int: 1.0, abs: 2.0, frozenset((1,)): 3.0}
+
+    def by_key(key, x):
+        return x + table.get(key, 9.0)
+
+    for function, given in ((by_name, (bool, int, float, bool)), (by_key, (int, abs, float, len, frozenset((2,))))):
+        f, _ = counted(function)
+        for one in given:
+            assert f(one, tocha.zeros(1)).tolist() == function(one, tocha.zeros(1)).tolist()
+    f, counter = counted(by_key)
+    f(int, tocha.zeros(1)), f(int, tocha.ones(1))
+    assert counter.frame_count == 1
+
+
+class Named:
+    """Objects that are equal if they are one."""
+
+
+ONE, OTHER, LIST = Named(), Named(), [1]
+TABLE = {OTHER: 5}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda p, x: x * (2 if p is OTHER else 3),
+        lambda p, x: x * (2 if p != OTHER else 3),
+        lambda p, x: x * (2 if p in [OTHER] else 3),
+        lambda p, x: x * [OTHER, p].index(p),
+        lambda p, x: x * TABLE.get(p, 1),
+        lambda p, x: x * (2 if p is LIST else 3),
+    ],
+)
+def test_objects_that_were_two_may_be_one(function):
+    f, _ = counted(function)
+    given = ([1], LIST, [1]) if "LIST" in function.__code__.co_names else (ONE, OTHER, Named(), ONE)
+    for p in given:
+        assert f(p, tocha.ones(1)).tolist() == function(p, tocha.ones(1)).tolist()
+
+
+def test_two_arguments_that_were_two_objects():
+    f, counter = counted(lambda p, q, x: x * (2 if p is q else 3))
+    for p, q in ((ONE, OTHER), (OTHER, OTHER), (ONE, ONE), (OTHER, ONE)):
+        assert f(p, q, tocha.ones(1)).item() == (2 if p is q else 3)
+    f, counter = counted(lambda p, x: x * (2 if p is ONE else 3))
+    for _ in range(5):
+        f(Named(), tocha.ones(1))
+    assert counter.frame_count == 1  # what is not ONE may be anything else

@@ -123,3 +123,26 @@ def test_views_of_what_a_graph_keeps_to_itself_are_written_to(program, backend):
         y.sin().sum().backward()
         seen.append((y.detach(), x.grad))
     tocha.testing.assert_close(seen[1], seen[0])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_written_results_keep_their_gaps(backend):
+    def whole(x):
+        made = tocha.empty_strided(x.shape, x.stride())
+        made[:] = x * 2
+        return made, made[1:], tocha.zeros_like(made)
+
+    def in_parts(x):
+        made = tocha.empty_strided((3, 4), (1, 5)).zero_()
+        made[1] = 5.0
+        made[:, 2].add_(x[0, 0])
+        return made, made.t(), made * 2
+
+    for function in (whole, in_parts):
+        compiled = tocha.compile(function, backend=backend, fullgraph=True)
+        for n in (8, 9, 10):
+            x = tocha.arange(160.0).view(10, 16)[:, :n]
+            for found, expected in zip(compiled(x), function(x), strict=True):
+                assert found.stride() == expected.stride()
+                assert found.equal(expected)
+    assert tocha.ops.aten.copy(tocha.empty_strided((3, 4), (8, 2)), tocha.ones(3, 4)).stride() == (8, 2)

@@ -254,8 +254,10 @@ def to_array(f: Frame, v: Value) -> Value:
 
 def of_tensor(f: Frame, tensor: TensorValue) -> Value:
     """tensor.numpy()"""
-    if tensor.fact.requires_grad or tensor.fact.dtype not in _BACK or tensor.fact.is_conj() or tensor.fact.is_neg():
+    if tensor.fact.dtype not in _BACK or tensor.fact.is_conj() or tensor.fact.is_neg():
         raise Unsupported("tensor_to_python", "Tensor.numpy()")
+    if tensor.fact.requires_grad:  # calls on the array are calls of tocha, which gradients go through
+        return ArrayValue(tensor)
     return ArrayValue(f.out.call(f, "call_method", "detach", [tensor], {}))  # type: ignore[arg-type]
 
 
@@ -265,8 +267,6 @@ def to_tensor(f: Frame, function: Any, array: Value, args: list[Value], kwargs: 
         return None
     if function not in (tocha.from_numpy, tocha.as_tensor, tocha.asarray, tocha.tensor):
         return None
-    if array.scalar and function is tocha.from_numpy:
-        raise Unsupported("builtin", "from_numpy of a scalar")
     found = array.tensor
     if function is tocha.tensor:
         found = f.out.call(f, "call_method", "clone", [found], {})  # type: ignore[assignment]

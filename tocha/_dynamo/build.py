@@ -66,16 +66,22 @@ def wrap(f: Frame, real: Any, source: Source | None) -> Value:
         return Constant(real)
     known = f.out.memo.get(id(real))
     if known is not None and known[0] is real:
-        if source is not None and known[1].source is None and isinstance(known[1], ObjectValue | FunctionValue):
-            f.out.guards.add(
-                source.call(id), "constant", id(real)
-            )  # met before as a key of a dict, without a way to it
-        elif source is not None:
-            f.out.guard_alias(known[1], source)
+        if source is not None:
+            _guard_met_before(f, real, known[1], source)
         return known[1]
     value = _make(f, real, source)
     f.out.memo[id(real)] = (real, value)
     return value
+
+
+def _guard_met_before(f: Frame, real: Any, value: Value, source: Source) -> None:
+    """An object that was met on another way. One met without a way (a builtin, a key of a dict) is known by itself."""
+    if value.source is not None:
+        f.out.guard_alias(value, source)
+    elif isinstance(value, ObjectValue | FunctionValue):
+        f.out.guards.add(source.call(id), "constant", id(real))  # which does not keep it alive
+    else:
+        _same(f, real, source)
 
 
 def _make(f: Frame, real: Any, source: Source | None) -> Value:

@@ -223,9 +223,9 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
         owner.plain_delete(f, args[0].constant())
         return Constant(None)
     if name == "__eq__":
-        return Constant(True if operators.is_same(owner, args[0]) else NotImplemented)
+        return Constant(True if operators.are_one(f, owner, args[0]) else NotImplemented)
     if name == "__ne__":
-        return Constant(False if operators.is_same(owner, args[0]) else NotImplemented)
+        return Constant(False if operators.are_one(f, owner, args[0]) else NotImplemented)
     if name in ("__reduce_ex__", "__reduce__") and type(owner) is ObjectValue:
         state = owner.state(f).as_dict(f)  # type: ignore[attr-defined]
         new = TupleValue([f.wrap_class_of(owner)])
@@ -575,8 +575,8 @@ CALLS[operator.pos] = lambda f, v: operators.unary(f, "+", v)
 CALLS[operator.invert] = lambda f, v: operators.unary(f, "~", v)
 CALLS[operator.not_] = lambda f, v: Constant(not v.truth(f))
 CALLS[operator.truth] = lambda f, v: Constant(v.truth(f))
-CALLS[operator.is_] = lambda f, a, b: Constant(operators.is_(a, b))
-CALLS[operator.is_not] = lambda f, a, b: Constant(not operators.is_(a, b))
+CALLS[operator.is_] = lambda f, a, b: Constant(operators.is_(f, a, b))
+CALLS[operator.is_not] = lambda f, a, b: Constant(not operators.is_(f, a, b))
 CALLS[operator.getitem] = lambda f, a, b: a.item(f, b)
 CALLS[operator.contains] = lambda f, a, b: Constant(f.contains(a, b))
 CALLS[operator.index] = lambda f, a: Constant(f.index(a))

@@ -18,6 +18,8 @@ def wrap_numpy(function: Callable) -> Callable:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = pytree.tree_map_only(tocha.Tensor, lambda t: t.numpy(), (args, kwargs))
-        return pytree.tree_map_only(np.ndarray, tocha.as_tensor, function(*args, **kwargs))
+        # A scalar in captured code is an array of no dims, which gradients go through.
+        kinds = (np.ndarray, np.generic) if tocha.compiler.is_compiling() else np.ndarray
+        return pytree.tree_map_only(kinds, tocha.as_tensor, function(*args, **kwargs))
 
     return wrapped

@@ -210,11 +210,19 @@ def plain(v: Value) -> Value:
     return Constant(v.constant()) if isinstance(v, SymbolValue) else v
 
 
-def is_(a: Value, b: Value) -> bool:
+def is_(f: Frame, a: Value, b: Value) -> bool:
     """The operator `is`: of small ints that is a question of their values."""
     if a.python_type() is b.python_type() and isinstance(a, SymbolValue) | isinstance(b, SymbolValue):
         return a is b or is_same(plain(a), plain(b))
-    return is_same(a, b)
+    return are_one(f, a, b)
+
+
+def are_one(f: Frame, a: Value, b: Value) -> bool:
+    """`is_same`, where the answer that they are two decides something."""
+    one = is_same(a, b)
+    if not one:
+        f.out.guard_apart(a, b)
+    return one
 
 
 def is_same(a: Value, b: Value) -> bool:
@@ -320,7 +328,7 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
                 if not _is_not_implemented(done):
                     return Constant(not done.truth(f))
     if symbol in ("==", "!="):
-        return Constant(is_same(a, b) == (symbol == "=="))
+        return Constant(are_one(f, a, b) == (symbol == "=="))
     for number in (a, b):
         if number.python_type() is int and not isinstance(number, Constant):
             number.refuse("builtin", f"{symbol} of a number that is not known")  # an id()

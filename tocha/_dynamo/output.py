@@ -42,6 +42,15 @@ _DETACHING = ("detach_", tocha.detach_)
 STEPS_WITHOUT_CALL = 50_000
 
 
+def is_not(number: int) -> Callable[[Any], bool]:
+    """A guard: an object is not the one with this id, which another guard keeps in its place."""
+
+    def is_another_object(value: Any) -> bool:
+        return id(value) != number
+
+    return is_another_object
+
+
 class Effects:
     """Objects that captured code changed, in the order of their first change."""
 
@@ -76,6 +85,7 @@ class Output:
         self.inputs: list[TensorValue | SymbolValue] = []
         self.names: dict[str, int] = {}  # of inputs: how often each was taken
         self.memo: dict[int, tuple[Any, Value]] = {}  # a real object's id -> the object, its value
+        self.others: dict[int, Callable[[Any], bool]] = {}  # an object's id -> whether something is another one
         self.cells: dict[int, tuple[Any, CellValue]] = {}
         self.by_fact: dict[int, TensorValue] = {}
         self.overriding = overrides.Overriding()
@@ -273,6 +283,27 @@ class Output:
         # A key of a dict is counted up to; guards have made sure that this way leads to the same tensor.
         if first.counts and not source.counts:
             value.source = source
+
+    def guard_apart(self, a: Value, b: Value) -> None:
+        """Two objects from outside were found to be two: guards see to it that they are not one in another call. One of them has to be
+        the same object then, rather one that is no argument. Guards on types, dtypes and code tell others apart."""
+        a, b = a.realize(), b.realize()
+        if isinstance(a, TensorValue | SymbolValue | Constant) or a.python_type() is not b.python_type():
+            return
+        first, second = (self._from_outside(v) for v in (a, b))
+        if first is None or second is None or (a.source is None and b.source is None):
+            return
+        kept, id_kept, other = (a, id(first), b)
+        if b.source is None or (a.source is not None and a.source.root.fetch == "local"):
+            kept, id_kept, other = (b, id(second), a)
+        if kept.source is not None:
+            self.guards.add(kept.source.call(id), "constant", id_kept)
+        if other.source is not None and other.source.fetch != "object":
+            self.guards.add(other.source, "holds", self.others.setdefault(id_kept, is_not(id_kept)))
+
+    def _from_outside(self, value: Value) -> Any:
+        """The very object; None for one that captured code made."""
+        return next((real for real, known in self.memo.values() if known is value), None)
 
     def check_steps(self) -> None:
         """Unrolling goes on as long as the graph grows: a loop of Python alone is better run than captured."""

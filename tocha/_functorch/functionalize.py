@@ -295,7 +295,7 @@ class Functionalizer:
         else:
             for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
                 value = self.traced(step.undo, base, value)
-        if lies_otherwise(value, s.base):
+        if lies_otherwise(value, s.base, with_gaps=s.given is None):
             value = self.traced(_ops.ops.aten.copy.default, s.base, value)
         s.base = value
         s.version += 1
@@ -647,14 +647,14 @@ def filled_in_place(target: Tensor, p: float, *, generator: Any = None) -> Tenso
     return drawn.permute([order.index(d) for d in range(target.ndim)])
 
 
-def lies_otherwise(value: Tensor, old: Tensor) -> bool:
+def lies_otherwise(value: Tensor, old: Tensor, with_gaps: bool) -> bool:
     """Whether the dims of a new value lie in another order than those of the tensor that it is written to: results of what reads it
-    are laid out by that."""
+    are laid out by that. `with_gaps`: or do without its gaps, which the caller would see (an input is still there with its own)."""
     if not isinstance(value, FakeTensor) or not isinstance(old, FakeTensor) or len(value.shape) != len(old.shape):
         return False
     a, b = value._facts, old._facts
-    same = tuple(map(str, a.sizes)) == tuple(map(str, b.sizes))
-    return same and tuple(map(str, a.steps)) != tuple(map(str, layout.like_strides(b.sizes, b.steps)))
+    steps = b.steps if with_gaps and layout.has_gaps(b.sizes, b.steps) else layout.like_strides(b.sizes, b.steps)
+    return tuple(map(str, a.sizes)) == tuple(map(str, b.sizes)) and tuple(map(str, a.steps)) != tuple(map(str, steps))
 
 
 def looks_recorded(n: Node, value: Any) -> bool:

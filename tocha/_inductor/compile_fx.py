@@ -17,10 +17,10 @@ from tocha._inductor.layouts import with_best_layout
 from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha._inductor.verify import Verified
 from tocha._logging import events
-from tocha.autograd import set_grad_enabled
+from tocha.autograd import no_grad, set_grad_enabled
 from tocha.ir.loops import NotLowered
 
-__all__ = ["CompiledGraph", "compile_fx", "compile_graph", "compile_inner"]
+__all__ = ["CompiledGraph", "compile_fx", "compile_fx_inner", "compile_graph", "compile_inner"]
 
 log = logging.getLogger("tocha._inductor")
 
@@ -143,3 +143,22 @@ def compile_fx(
 ) -> Callable[..., Any]:
     """The backend: differentiates, partitions and compiles, or finds what was made of the same graph before."""
     return Compilation(module, list(example_inputs), options).run()
+
+
+def compile_fx_inner(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], **settings: Any
+) -> Callable[[list[Any]], Sequence[Any]]:
+    """A graph of operators, as make_fx gives it, without gradients: a callable that takes its arguments as a list, which it empties.
+    PyTorch's other settings say how it was called, and change nothing here."""
+    with no_grad():
+        compiled = compile_fx(gm, example_inputs)
+
+    def boxed(args: list[Any]) -> Sequence[Any]:
+        given = list(args)
+        if isinstance(args, list):
+            args.clear()
+        with no_grad():
+            return compiled(*given)
+
+    boxed._boxed_call = True  # type: ignore[attr-defined]
+    return boxed

@@ -15,6 +15,7 @@ from tocha._library import dispatch
 from tocha._library.arguments import bound
 from tocha._library.native_calls import native_call
 from tocha._library.tags import Tag, tags_of
+from tocha.ir.layout import has_gaps
 from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 from tocha.operators.overloads import Overload, table
 
@@ -84,6 +85,9 @@ class TwinTarget:
 def copied(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [copied(v) for v in value]
+    if value is not None and value.layout is _C.strided and has_gaps(value.shape, value.stride()):
+        # A write leaves gaps where they are, and so does its functional form.
+        return _C.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
     return None if value is None else value.clone()
 
 

@@ -74,6 +74,19 @@ def dense_order(sizes: Sizes, strides: Sizes) -> list[int] | None:
     return order if all(n == 1 or a == b for n, a, b in zip(counts, found, steps, strict=True)) else None
 
 
+def has_gaps(sizes: Sizes, strides: Sizes) -> bool:
+    """Whether elements lie apart, each in a place of its own, by the numbers at hand: a new tensor like it would be dense."""
+    counts, steps = ([n if isinstance(n, int) else n.node.hint for n in v] for v in (sizes, strides))
+    if None in (*counts, *steps) or 0 in counts:
+        return False
+    end, gap = 0, False
+    for step, n in sorted((step, n) for step, n in zip(steps, counts, strict=True) if n > 1):
+        if step <= end:
+            return False
+        gap, end = gap or step > end + 1, end + (n - 1) * step
+    return gap
+
+
 def format_strides(sizes: Sizes, format: MemoryFormat | None) -> list[Any]:
     rank = format.rank if format is not None else None
     if rank is None:

@@ -99,7 +99,7 @@ def compare_op(f: Any, i: Any) -> None:
 @opcode("IS_OP")
 def is_op(f: Any, i: Any) -> None:
     a, b = f.pop_many(2)
-    f.push(Constant(operators.is_(a, b) != bool(i.arg)))
+    f.push(Constant(operators.is_(f, a, b) != bool(i.arg)))
 
 
 @opcode("CONTAINS_OP")

@@ -66,8 +66,8 @@ class ArrayValue(Value):
 
 
 def to_array(tensor: Any) -> Any:
-    return tensor.numpy()
+    return tensor.detach().numpy()
 
 
 def to_scalar(tensor: Any) -> Any:
-    return tensor.numpy()[()]
+    return to_array(tensor)[()]

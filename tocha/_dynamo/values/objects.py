@@ -300,6 +300,8 @@ class ObjectValue(Value):
             return ObjectKey(f, self, self.special(f, "__hash__", [], {}).constant())
         if found is None:
             f.raise_(TypeError, f"unhashable type: '{self.cls.__name__}'")
+        if self.source is not None and not self.new:
+            f.out.guards.add(self.source.call(id), "constant", id(self.real))  # another one may be another key
         return ("object", id(self))
 
     # ---- generated code

@@ -31,6 +31,31 @@ def test_the_value_is_that_of_cast_arguments():
     assert tocha.equal(got, a.to(bf16) @ b.to(bf16))
 
 
+@pytest.mark.parametrize(
+    ("name", "weight", "dims"),
+    [("conv1d", (3, 4, 2), 1), ("conv2d", (3, 4, 2, 2), 2), ("conv3d", (3, 4, 2, 2, 2), 3), ("conv_transpose1d", (4, 3, 2), 1),
+     ("conv_transpose2d", (4, 3, 2, 2), 2), ("conv_transpose3d", (4, 3, 2, 2, 2), 3)],
+)  # fmt: skip
+def test_convolutions_compute_in_the_regions_dtype(name, weight, dims):
+    function = getattr(tocha.nn.functional, name)
+    x, w, b = tocha.rand(2, 4, *(5,) * dims, requires_grad=True), tocha.rand(weight, requires_grad=True), tocha.rand(3)
+    with tocha.autocast("cpu"):
+        got, compiled = function(x, w, b), tocha.compile(function, fullgraph=True)(x, w, b)
+    assert got.dtype == bf16 and compiled.dtype == bf16
+    assert tocha.equal(got, function(x.to(bf16), w.to(bf16), b.to(bf16)))
+    assert [g.dtype for g in tocha.autograd.grad(got.sum(), (x, w))] == [f32, f32]
+    if not name.startswith("conv_"):
+        with tocha.autocast("cpu", dtype=f16):
+            assert function(x, w, padding="same").dtype == f16
+
+
+def test_bilinear_maps_stay_in_their_dtype():
+    a, w = tocha.rand(3, 4), tocha.rand(2, 4, 4)
+    with tocha.autocast("cpu"):
+        got = tocha.nn.functional.bilinear(a, a, w)
+    assert tocha.equal(got, tocha.nn.functional.bilinear(a, a, w))
+
+
 def test_what_needs_range_computes_in_float32():
     a = tocha.rand(3, 3).to(bf16)
     with tocha.autocast("cpu"):
@@ -39,6 +64,13 @@ def test_what_needs_range_computes_in_float32():
         assert tocha.nn.functional.cross_entropy(a, tocha.tensor([0, 1, 2])).dtype == f32
         assert tocha.nn.functional.pad(a, (1, 1), mode="reflect").dtype == f32
         assert tocha.nn.functional.pad(a, (1, 1), mode="circular").dtype == bf16
+        assert tocha.fft.fft(a).dtype == tocha.complex64 and tocha.fft.irfft2(a).dtype == f32
+        assert tocha.max_pool3d(a.expand(1, 3, 3, 3), 2).dtype == f32
+        assert tocha.fake_quantize_per_tensor_affine(a, 0.1, 0, 0, 255).dtype == f32
+        assert (
+            tocha.nn.functional.grid_sample(a.expand(1, 1, 3, 3), tocha.zeros(1, 2, 2, 2), align_corners=False).dtype
+            == f32
+        )
 
 
 def test_joins_take_the_widest():

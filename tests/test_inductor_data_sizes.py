@@ -5,6 +5,7 @@ import pytest
 import tocha
 from tocha._dynamo import config as dynamo_config
 from tocha._inductor import programs as programs_module
+from tocha._inductor.compile_fx import compile_fx
 from tocha._inductor.programs import compile_graph
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha.fx.experimental.proxy_tensor import make_fx
@@ -329,3 +330,22 @@ def test_such_a_fold_has_rows_for_the_threads():
     program = compile_graph(graph)
     names = [loop.name for k in program.kernels for loop in k.loops]
     assert any(name.endswith("_parts") for name in names) and any(name.endswith("_rest") for name in names)
+
+
+def test_sizes_computed_by_operators_of_numbers_alone_are_known():
+    def chunks(x, window):
+        count = tocha.div(x.shape[0], window, rounding_mode="trunc") - 1
+        out = x.new_zeros((2, count + 1, window, 5))
+        out[:, :3, :, 2:] = x[:3, :window].unsqueeze(-1)
+        return out, out.shape[1]
+
+    seen = []
+
+    def backend(graph, inputs):
+        seen.extend(n.meta["example_value"].constant for n in graph.graph.nodes if n.target is tocha.div)
+        return compile_fx(graph, inputs)
+
+    x = tocha.randn(16, 4)
+    out, count = tocha.compile(chunks, backend=backend, fullgraph=True)(x, 4)
+    assert count == 4 and tocha.equal(out, chunks(x, 4)[0])
+    assert [int(c) for c in seen] == [4]

@@ -101,3 +101,10 @@ def test_complaints():
         FutureWarning, match=r"`nn.init.xavier_normal` is now deprecated in favor of `nn.init.xavier_normal_`."
     ):
         init.xavier_normal(tocha.empty(2, 2))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_bias_without_inputs_is_zero():
+    tocha.full((3,), 7.0)  # what fresh memory may hold
+    assert tocha.nn.Linear(0, 3).bias.tolist() == [0.0, 0.0, 0.0]
+    assert tocha.nn.Conv1d(0, 3, 2).bias.tolist() == [0.0, 0.0, 0.0]

@@ -325,3 +325,15 @@ def test_averages_of_volumes_do_not_keep_channels_last(backend):
     assert found[4].is_contiguous(memory_format=tocha.channels_last_3d)
     if backend is None:  # compiled, they come as one sum with that of max_pool3d
         assert all(tocha.autograd.grad(y.sum(), last)[0].is_contiguous() for y in found[:4])
+
+
+def test_gradients_of_maxima_refuse_what_no_pooling_handed_out():
+    x, backward = tocha.rand(1, 2, 4, 4), tocha.ops.aten.max_pool2d_with_indices_backward
+    out, places = tocha.ops.aten.max_pool2d_with_indices(x, [2, 2])
+    window = ([2, 2], [2, 2], [0, 0], [1, 1], False)
+    with pytest.raises(RuntimeError, match="non-empty 3D or 4D"):
+        backward(out[0, 0], x[0, 0], *window, places[0, 0])
+    with pytest.raises(RuntimeError, match="expected scalar type Long but found Float"):
+        backward(out, x, *window, places.float())
+    with pytest.raises(RuntimeError, match="expected dtype float for `gradOutput` but got dtype double"):
+        backward(out.double(), x, *window, places)

@@ -28,6 +28,7 @@ from tocha.operators.schema import Argument
 
 Tensor = _C.Tensor
 ABSENT = NotImplemented
+NUMBERS = (int, float, complex)  # and bools; symbols are none of them
 CPU = _C.device("cpu")  # where elements are kept, whatever the device of the fake
 UNKNOWN = frozenset({"nondeterministic_seeded", "uninitialized"})  # of operators: nobody can say what comes out
 TENSOR_TYPES = ("Tensor", "Operand", "Tensor?", "Tensor[]", "Tensor?[]")
@@ -108,6 +109,8 @@ class Form:
             else None
         )
         known = [t.constant for t in given] if given and given[0]._constant is not None else [None]
+        if not given and any([isinstance(slots[i], NUMBERS) for i in self.tensors]):
+            known = []  # numbers in the places of tensors, as in div(64, 16, rounding_mode="trunc")
         if outs is not None:
             several = outs if isinstance(outs, tuple | list) else (outs,)
             history.refuse_out(o, given)

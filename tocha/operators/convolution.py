@@ -481,6 +481,7 @@ def padded_by_name(
 @composite(
     "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv1d",),
     samples=lambda t: [
         ((t(2, 4, 7), t(3, 4, 3), t(3)), {"stride": 2, "padding": 1}),
@@ -496,6 +497,7 @@ def conv1d(input, weight, bias, stride, padding, dilation, groups):
 @composite(
     "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding='valid', SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv1d",),
     samples=lambda t: [((t(2, 4, 7), t(3, 4, 3)), {"padding": "same"})],
 )
@@ -507,6 +509,7 @@ def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
 @composite(
     "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv2d",),
     samples=lambda t: [
         ((t(2, 4, 6, 5), t(3, 4, 3, 3), t(3)), {"stride": 2, "padding": (1, 0)}),
@@ -523,6 +526,7 @@ def conv2d(input, weight, bias, stride, padding, dilation, groups):
 @composite(
     "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding='valid', SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv2d",),
     samples=lambda t: [((t(2, 4, 6, 5), t(3, 4, 3, 2)), {"padding": "same", "dilation": 2})],
 )
@@ -534,6 +538,7 @@ def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
 @composite(
     "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv3d",),
     samples=lambda t: [((t(2, 4, 4, 5, 6), t(3, 4, 3, 2, 3), t(3)), {"stride": (1, 2, 1), "padding": 1})],
     word="slow_conv3d_cpu",
@@ -546,6 +551,7 @@ def conv3d(input, weight, bias, stride, padding, dilation, groups):
 @composite(
     "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding='valid', SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv3d",),
     samples=lambda t: [((t(2, 4, 4, 5, 6), t(3, 4, 3, 1, 3)), {"padding": "same"})],
 )
@@ -568,6 +574,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
 @composite(
     "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv_transpose1d",),
     samples=lambda t: [((t(2, 4, 5), t(4, 3, 3), t(3)), {"stride": 2, "padding": 1, "output_padding": 1})],
     word="slow_conv_transpose2d_out_cpu",
@@ -580,6 +587,7 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
 @composite(
     "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv_transpose2d",),
     samples=lambda t: [((t(2, 4, 3, 5), t(4, 3, 3, 2), t(6)), {"stride": (2, 1), "groups": 2})],
     word="slow_conv_transpose2d_out_cpu",
@@ -592,6 +600,7 @@ def conv_transpose2d(input, weight, bias, stride, padding, output_padding, group
 @composite(
     "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv_transpose3d",),
     samples=lambda t: [((t(1, 4, 2, 3, 3), t(4, 3, 2, 3, 3)), {"stride": 2, "padding": 1})],
     word="slow_conv_transpose3d_out_cpu",
@@ -604,6 +613,7 @@ def conv_transpose3d(input, weight, bias, stride, padding, output_padding, group
 @composite(
     "conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor",
     variants="function",
+    autocast="lower",
     aliases=("nn.conv_tbc",),
     samples=lambda t: [((t(5, 2, 3), t(3, 3, 4), t(4), 1), {})],
     whole=True,

@@ -316,37 +316,43 @@ _ONE = "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"
 _OUT = "function, out"
 
 
-@composite(f"fft_fft{_ONE}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("fft", "complex")})
+@composite(f"fft_fft{_ONE}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("fft", "complex")})
 def fft_fft(self, n, dim, norm):
     """The discrete Fourier transform along one dim, of the first n points or of as many zeros more."""
     return to_complex_line("fft.fft", self, n, dim, norm, True)
 
 
-@composite(f"fft_ifft{_ONE}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("ifft", "complex")})
+@composite(f"fft_ifft{_ONE}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("ifft", "complex")})
 def fft_ifft(self, n, dim, norm):
     """The inverse of fft."""
     return to_complex_line("fft.ifft", self, n, dim, norm, False)
 
 
-@composite(f"fft_rfft{_ONE}", dtypes=_REAL, variants=_OUT, types={"out_kind": ("rfft", "complex")})
+@composite(f"fft_rfft{_ONE}", dtypes=_REAL, variants=_OUT, autocast="float32", types={"out_kind": ("rfft", "complex")})
 def fft_rfft(self, n, dim, norm):
     """The transform of real points: only the frequencies that are no mirror images of others."""
     return from_real_line("rfft", self, n, dim, norm, True)
 
 
-@composite(f"fft_irfft{_ONE}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("irfft", "floating point")})
+@composite(
+    f"fft_irfft{_ONE}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("irfft", "floating point")}
+)
 def fft_irfft(self, n, dim, norm):
     """The inverse of rfft: n real points, an even number unless n says otherwise."""
     return to_real_line("fft.irfft", self, n, dim, norm, False)
 
 
-@composite(f"fft_hfft{_ONE}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("hfft", "floating point")})
+@composite(
+    f"fft_hfft{_ONE}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("hfft", "floating point")}
+)
 def fft_hfft(self, n, dim, norm):
     """The real transform of points of which only one half is given, the others being its conjugate mirror image."""
     return to_real_line("fft.hfft", self, n, dim, norm, True)
 
 
-@composite(f"fft_ihfft{_ONE}", dtypes=_REAL, variants=_OUT, types={"out_kind": ("ihfft", "complex")})
+@composite(
+    f"fft_ihfft{_ONE}", dtypes=_REAL, variants=_OUT, autocast="float32", types={"out_kind": ("ihfft", "complex")}
+)
 def fft_ihfft(self, n, dim, norm):
     """The inverse of hfft: one half of what becomes real points."""
     return from_real_line("ihfft", self, n, dim, norm, False)
@@ -411,25 +417,37 @@ _SEVERAL = "(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -
 _TWO = "(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"
 
 
-@composite(f"fft_fftn{_SEVERAL}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("fftn", "complex")})
+@composite(
+    f"fft_fftn{_SEVERAL}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("fftn", "complex")}
+)
 def fft_fftn(self, s, dim, norm):
     """The transform along several dims; without dim and s, along all."""
     return to_complex("fft.fftn", self, s, dim, norm, True)
 
 
-@composite(f"fft_ifftn{_SEVERAL}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("fftn", "complex")})
+@composite(
+    f"fft_ifftn{_SEVERAL}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("fftn", "complex")}
+)
 def fft_ifftn(self, s, dim, norm):
     """The inverse of fftn."""
     return to_complex("fft.ifftn", self, s, dim, norm, False)
 
 
-@composite(f"fft_rfftn{_SEVERAL}", dtypes=_REAL, variants=_OUT, types={"out_kind": ("rfftn", "complex")})
+@composite(
+    f"fft_rfftn{_SEVERAL}", dtypes=_REAL, variants=_OUT, autocast="float32", types={"out_kind": ("rfftn", "complex")}
+)
 def fft_rfftn(self, s, dim, norm):
     """The transform of real points along several dims, without the mirror images in the last of them."""
     return from_real(self, s, dim, norm)
 
 
-@composite(f"fft_irfftn{_SEVERAL}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("irfftn", "floating point")})
+@composite(
+    f"fft_irfftn{_SEVERAL}",
+    dtypes=_FFT,
+    variants=_OUT,
+    autocast="float32",
+    types={"out_kind": ("irfftn", "floating point")},
+)
 def fft_irfftn(self, s, dim, norm):
     """The inverse of rfftn."""
     return to_real("irfftn", self, s, dim, norm, False)
@@ -447,25 +465,33 @@ def fft_ihfftn(self, s, dim, norm):
     return half_from_real(self, s, dim, norm)
 
 
-@composite(f"fft_fft2{_TWO}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("fftn", "complex")})
+@composite(f"fft_fft2{_TWO}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("fftn", "complex")})
 def fft_fft2(self, s, dim, norm):
     """The transform along two dims, the last ones unless dim names others."""
     return to_complex("fft.fft2", self, s, dim, norm, True)
 
 
-@composite(f"fft_ifft2{_TWO}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("fftn", "complex")})
+@composite(f"fft_ifft2{_TWO}", dtypes=_FFT, variants=_OUT, autocast="float32", types={"out_kind": ("fftn", "complex")})
 def fft_ifft2(self, s, dim, norm):
     """The inverse of fft2."""
     return to_complex("fft.ifft2", self, s, dim, norm, False)
 
 
-@composite(f"fft_rfft2{_TWO}", dtypes=_REAL, variants=_OUT, types={"out_kind": ("rfftn", "complex")})
+@composite(
+    f"fft_rfft2{_TWO}", dtypes=_REAL, variants=_OUT, autocast="float32", types={"out_kind": ("rfftn", "complex")}
+)
 def fft_rfft2(self, s, dim, norm):
     """The transform of real points along two dims, without the mirror images in the last of them."""
     return from_real(self, s, dim, norm)
 
 
-@composite(f"fft_irfft2{_TWO}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("irfftn", "floating point")})
+@composite(
+    f"fft_irfft2{_TWO}",
+    dtypes=_FFT,
+    variants=_OUT,
+    autocast="float32",
+    types={"out_kind": ("irfftn", "floating point")},
+)
 def fft_irfft2(self, s, dim, norm):
     """The inverse of rfft2."""
     return to_real("irfftn", self, s, dim, norm, False)

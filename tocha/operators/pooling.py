@@ -12,6 +12,7 @@ from tocha.operators.record import NUMERIC, composite, gradient, native, op, rul
 from tocha.operators.rules import (
     Out,
     asked,
+    c_name,
     cat_strides,
     computes,
     contiguous_strides,
@@ -254,6 +255,16 @@ def max_pool3d_gradient(grad, self, result1):
 )
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """The gradient of max_pool2d's input."""
+    if self.ndim != 3 and self.ndim != 4:
+        raise RuntimeError(
+            f"[max_pool2d_with_indices_backward] non-empty 3D or 4D (batch mode) tensor expected for input, got {self.shape}"
+        )
+    if indices.dtype != dt.int64:
+        raise RuntimeError(f"[max_pool2d_with_indices_backward] expected scalar type Long but found {indices.dtype}")
+    if grad_output.dtype != self.dtype:
+        raise RuntimeError(
+            f"[max_pool2d_with_indices_backward] expected dtype {c_name(self.dtype)} for `gradOutput` but got dtype {c_name(grad_output.dtype)}"
+        )
     return to_places(grad_output, self, indices, 2)
 
 
@@ -332,6 +343,7 @@ def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
 @composite(
     "max_pool3d(Tensor self, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
     variants="function",
+    autocast="float32",
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1})],
     aten=(
         "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",

@@ -581,6 +581,7 @@ def linear_bias_gradient(grad):
 @composite(
     "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
     variants="function",
+    autocast="widest",
     aliases=("nn.bilinear",),
     samples=lambda t: [((t(2, 3), t(2, 4), t(5, 3, 4), t(5)), {})],
 )

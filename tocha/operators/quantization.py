@@ -233,6 +233,7 @@ def fake_quantize_per_tensor_affine_tensor_qparams(self, scale, zero_point, quan
 
 @layer(
     "fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor",
+    autocast="float32",
     samples=lambda t: [((t(3, 4), 0.1, 2, -4, 8), {})],
 )
 def fake_quantize_per_tensor_affine(self, scale, zero_point, quant_min, quant_max):

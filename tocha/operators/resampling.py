@@ -410,6 +410,7 @@ def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", padding: "i
 @composite(
     "grid_sampler_2d(Tensor self, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     variants="function",
+    autocast="float32",
     aliases=("_grid_sampler_2d_cpu_fallback",),
     node="GridSampler2DBackward0",
     samples=lambda t: [
@@ -438,6 +439,7 @@ def grid_sampler_2d_gradient(grad, self, grid, interpolation_mode, padding_mode,
 @composite(
     "grid_sampler_3d(Tensor self, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     variants="function",
+    autocast="float32",
     node="GridSampler3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), t(1, 3, 4, 2, 3, low=-0.9, high=0.9), 0, 0, False), {})],
     aten=(
@@ -462,6 +464,7 @@ def grid_sampler_3d_gradient(grad, self, grid, interpolation_mode, padding_mode,
 @composite(
     "grid_sampler(Tensor self, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     variants="function",
+    autocast="float32",
     samples=lambda t: [((t(2, 3, 4, 5), t(2, 3, 4, 2, low=-0.9, high=0.9), 0, 0, False), {})],
     aten=(
         "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",

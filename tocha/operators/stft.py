@@ -61,6 +61,7 @@ def centred(self: "Tensor", n_fft: "int", pad_mode: "str") -> "Tensor":
     "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
     dtypes=(dt.float32, dt.float64, dt.complex64, dt.complex128),
     aten=("stft",),
+    autocast="float32",
     variants="",
     samples=lambda t: [((t(2, 20), 8), {"return_complex": True})],
 )
@@ -86,6 +87,7 @@ def stft_inside(self, n_fft, hop_length, win_length, window, normalized, oneside
     'str pad_mode="reflect", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor',
     dtypes=(dt.float32, dt.float64, dt.complex64, dt.complex128),
     aten=("stft.center",),
+    autocast="float32",
     samples=lambda t: [
         ((t(2, 20), 8), {"return_complex": True}),
         ((t(20), 8, 3, 6, t(6)), {"center": False, "return_complex": True, "align_to_window": True}),

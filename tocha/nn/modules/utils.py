@@ -85,9 +85,8 @@ def _fan_in_uniform_(weight: Tensor, bias: Tensor | None) -> None:
     if bias is None:
         return
     fan_in = init._calculate_fan_in_and_fan_out(weight)[0]
-    if fan_in > 0:
-        bound = 1 / math.sqrt(fan_in)
-        init.uniform_(bias, -bound, bound)
+    bound = 1 / math.sqrt(fan_in) if fan_in > 0 else 0.0
+    init.uniform_(bias, -bound, bound)
 
 
 def _check_dims(input: Tensor, *allowed: int) -> None:

@@ -1,5 +1,7 @@
 """Numbers that come from the elements of tensors, as sizes, bounds and places, in one graph and through gradients."""
 
+import math
+
 import pytest
 from comparing import same
 
@@ -259,3 +261,75 @@ def test_what_the_program_decides_by_a_size_from_data_is_not_taken_for_granted(f
         for given in ([1.0, 2.0], [0.0, 0.0], [1.0, -1.0]):
             x = tocha.tensor(given)
             assert tocha.equal(compiled(x), f(x))
+
+
+def classes_of_a_float(x):
+    v = x.item()
+    return v == math.inf, v != -math.inf, v < math.inf, v >= -math.inf, math.isinf(v), math.isnan(v), math.isfinite(v)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_floats_from_data_may_be_infinite(backend, shape):
+    compiled = tocha.compile(classes_of_a_float, backend=backend, fullgraph=True)
+    for v in (3.0, math.inf, -math.inf, math.nan):
+        x = tocha.tensor(v).reshape(shape)
+        assert compiled(x) == classes_of_a_float(x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
+def test_formulas_of_an_element(backend, shape):
+    def f(x):
+        v = x.item()
+        return tocha.tensor(v), tocha.tensor([[v], [2.0]]), tocha.full((2,), v), tocha.as_tensor(v * 2 + 1)
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for v in (1.5, -2.25):
+        assert_close(compiled(tocha.tensor(v).reshape(shape)), f(tocha.tensor(v)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_of_what_is_joined_of_unknown_sizes(backend):
+    def f(lengths, w):
+        a, b = lengths.tolist()
+        return tocha.cat([tocha.ones(a) * w, tocha.ones(b) * w * w]) * tocha.arange(a + b)
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for lengths in ([4, 9], [0, 3], [1, 1], [2, 0]):
+        grads = []
+        for call in (compiled, f):
+            w = tocha.tensor([1.5], requires_grad=True)
+            call(tocha.tensor(lengths), w).sum().backward()
+            grads.append(w.grad)
+        assert_close(*grads)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_size_from_data_gives_way_to_that_of_an_input(backend):
+    """What was found to be equal is known by the input: the program may decide by it, and views are made with it."""
+
+    def f(x, y):
+        parts = tocha.split(x.nonzero(), [y.size(0), 0])
+        return (*parts, y + 1 if y.size(0) > 3 else y - 1)
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for x, n in (([1, 0, 1, 1, 0, 1], 4), ([0, 1, 1], 2)):
+        assert_close(compiled(tocha.tensor(x), tocha.ones(n)), f(tocha.tensor(x), tocha.ones(n)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_promises_about_sizes_of_unbacked_inputs_are_kept(backend):
+    def f(a, b):
+        tocha._check(a.size(0) == b.size(0), lambda: "as many rows")
+        return a * 2
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    a, b = tocha.ones(4, 3, requires_grad=True), tocha.ones(4, 3)
+    for t in (a, b):
+        tocha._dynamo.decorators.mark_unbacked(t, 0)
+    compiled(a, b).sum().backward()
+    assert a.grad.tolist() == [[2.0] * 3] * 4
+    assert compiled(tocha.ones(1, 3), tocha.ones(1, 3)).shape == (1, 3)
+    with pytest.raises(RuntimeError, match="as many rows"):
+        compiled(tocha.ones(4, 3), tocha.ones(2, 3))

@@ -429,3 +429,27 @@ def test_dims_that_change(backend, name):
     x = tocha.arange(6.0).view(2, 3)
     for dim in (1, 0, -1, -2):
         assert compiled(x, dim).allclose(f(x, dim))
+
+
+@pytest.mark.parametrize("name", ["exponential_", "normal_", "uniform_", "cauchy_"])
+def test_parameters_of_random_numbers_that_change(name):
+    def f(x, a):
+        return getattr(x.clone(), name)(*([a] if name == "exponential_" else [-a, a]))
+
+    compiled = tocha.compile(f, dynamic=True, fullgraph=True)
+    for a in (3, 4, 0.5, 0.75):
+        found = []
+        for call in (compiled, f):
+            tocha.manual_seed(0)
+            found.append(call(tocha.ones(5), a))
+        assert found[0].allclose(found[1])
+
+
+def test_floats_that_change_may_become_infinite():
+    def f(x, a):
+        b = a * 1e300
+        return x + 1, b == math.inf, math.isinf(b), math.isnan(b - b), math.isfinite(b), math.isinf(x.size(0))
+
+    compiled = tocha.compile(f, backend="eager", fullgraph=True, dynamic=True)
+    for a in (2.5, 3.5, 1e20, -1e20):
+        assert compiled(tocha.ones(2), a)[1:] == f(tocha.ones(2), a)[1:]

@@ -52,8 +52,9 @@ def add_checks(tracer: PythonKeyTracer, env: ShapeEnv | None) -> None:
         if not all(atom in seen for atom in atoms):  # those of another graph
             continue
         last = max((seen[atom] for atom in atoms), key=order.__getitem__)
-        if last.op != "placeholder":
-            add_check(tracer, env, a, last, {seen[atom] for atom in atoms})
+        if last.op == "placeholder":  # sizes of inputs that are marked as unbacked: nodes stand behind all inputs
+            last = [n for n in order if n.op == "placeholder"][-1]
+        add_check(tracer, env, a, last, {seen[atom] for atom in atoms})
 
 
 def message_of(a: RuntimeAssert) -> str:

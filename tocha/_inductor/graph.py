@@ -154,7 +154,7 @@ class GraphLowering:
             else:
                 raise NotLowered(f"a graph with {node.op}")
         lowering = self.lowering
-        checks = list(self.checks()) if self.bound else []
+        checks = list(self.checks())
         made = Program(self.inputs, self.constants, lowering.steps, outputs, lowering.known, self.symbols, checks)
         made.lines = {n.name: line for n in self.module.graph.nodes if (line := line_of(n)) is not None}
         verify(made)
@@ -294,7 +294,7 @@ class GraphLowering:
         env = self.environment()
         for a in [a for asserts in env.deferred_runtime_asserts.values() for a in asserts] if env is not None else ():
             atoms = s.free_symbols(a.expr)
-            if atoms & self.bound and all(atom in self.bound or atom in self.symbols for atom in atoms):
+            if all(atom in self.bound or atom in self.symbols for atom in atoms):
                 yield Check(a.expr, message_of(a), a.error.__name__)
 
     def environment(self) -> ShapeEnv | None:

@@ -102,7 +102,8 @@ class Reader:
     def formula(self, e: Any) -> Node:
         """A float of symbols in float64, those that are elements of tensors included."""
         if isinstance(e, FloatExpr) and e.name == "symbol" and e.args[0] in self.lowering.items:
-            return scalar.cast(self.read(self.lowering.items[e.args[0]], []), dt.float64)
+            t = self.lowering.items[e.args[0]]
+            return scalar.cast(self.read(t, [0] * t.ndim), dt.float64)
         if not isinstance(e, FloatExpr) or not e.symbols & self.lowering.items.keys():
             return self.number(e, dt.float64)
         args = [self.formula(a) for a in e.args]

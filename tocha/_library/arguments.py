@@ -9,22 +9,23 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha.ir.sym_types import Symbolic, SymBool, SymFloat, SymInt
 from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 
 Tensor = _C.Tensor
 
 
 def is_number(v: object) -> bool:
-    return isinstance(v, numbers.Number) and not isinstance(v, Tensor)
+    return isinstance(v, numbers.Number | Symbolic) and not isinstance(v, Tensor)
 
 
 FITS: dict[str, Callable[[Any], bool]] = {
     "Tensor": lambda v: isinstance(v, Tensor) or is_number(v) or hasattr(type(v), "__torch_function__"),
     "Scalar": is_number,
     "int": lambda v: isinstance(v, int) or (hasattr(v, "__index__") and not isinstance(v, Tensor)),
-    "float": lambda v: isinstance(v, int | float),
+    "float": lambda v: isinstance(v, int | float | SymInt | SymFloat),
     "complex": is_number,
-    "bool": lambda v: isinstance(v, bool),
+    "bool": lambda v: isinstance(v, bool | SymBool),
     "str": lambda v: isinstance(v, str),
     "ScalarType": lambda v: isinstance(v, _C.dtype),
     "Layout": lambda v: isinstance(v, _C.layout),

@@ -65,6 +65,32 @@ def answered(env: ShapeEnv, asked: GuardOnDataDependentSymNode, operator: Call, 
     raise asked
 
 
+def in_general_position(env: ShapeEnv | None, compute: Callable[[], Any]) -> Any:
+    """What is computed where numbers that come from data are unequal to others, as the operator was taken to find them whose
+    gradients these are."""
+    if env is None:
+        return compute()
+    with contextlib.ExitStack() as taken:
+        for _ in range(QUESTIONS):
+            try:
+                return compute()
+            except GuardOnDataDependentSymNode as asked:
+                r = asked.cond
+                if env.trying or not isinstance(r, s.Relation) or r.kind not in ("eq", "ne"):
+                    raise
+                taken.enter_context(env.supposing(r if r.kind == "ne" else s.negate(r)))
+    return compute()
+
+
+def of_the_same_sizes(env: ShapeEnv | None, grad: Any, result: Any) -> None:
+    """A gradient has the sizes of what it is the gradient of, also where they are other numbers that come from data."""
+    if env is None or not env.unbacked or not (isinstance(grad, Facts) and isinstance(result, Facts)):
+        return
+    for a, b in zip(grad.sizes, result.sizes, strict=False):
+        if not (isinstance(a, int) and isinstance(b, int)):
+            env.known.learn(s.eq(expression(a), expression(b)))
+
+
 def watched(env: ShapeEnv, operator: Call, arguments: dict[str, Any]) -> Any:
     """The result of a call. Where it took sizes not to be 0 or 1 and would refuse them, they are promised not to be."""
     before, env.taken = env.taken, []
@@ -80,6 +106,16 @@ def watched(env: ShapeEnv, operator: Call, arguments: dict[str, Any]) -> Any:
                 _promise(env, r, refusal)
                 break
     return found
+
+
+def made_of_sizes(env: ShapeEnv, results: Any) -> None:
+    """Numbers that come from data and are sizes of results now are not negative: no tensor has such a size."""
+    for f in results if isinstance(results, list | tuple) else (results,):
+        for n in f.sizes if isinstance(f, Facts) else ():
+            atom = None if isinstance(n, int) else s.atom_of(expression(n))
+            if atom is not None and env.is_unbacked_symint(atom) and env.known.bounds(s.of_atom(atom))[0] < 0:
+                refusal = f"Trying to create tensor with negative dimension {n}: {list(f.sizes)}"
+                _promise(env, s.ge(s.of_atom(atom), 0), RuntimeError(refusal))
 
 
 def _contradicting(env: ShapeEnv, r: Any) -> Iterator[tuple[s.Atom, Any]]:

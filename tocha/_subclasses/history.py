@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from tocha import _C
 from tocha._library import dispatch
-from tocha._subclasses import origins
+from tocha._subclasses import data_sizes, origins
 from tocha.operators.derived import refusal, unknown_node
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
@@ -144,8 +144,10 @@ class Backward:
                 given.append(self.mode.fake_of(g))
                 reader.tensors[id(given[-1]._facts)] = given[-1]
                 shown.append(given[-1]._facts)
+                data_sizes.of_the_same_sizes(self.mode.shape_env, shown[-1], r)
         wanted = list(dict.fromkeys(n for n, _ in self.inputs))
-        found = gradients(reader, self.call_as_it_was(reader), shown, wanted)
+        compute = partial(gradients, reader, self.call_as_it_was(reader), shown, wanted)
+        found = data_sizes.in_general_position(self.mode.shape_env, compute)
         out = []
         for name, at in self.inputs:
             g = found[name]

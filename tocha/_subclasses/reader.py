@@ -109,9 +109,12 @@ class FakeInterpreter(Interpreter):
         env = self.mode.shape_env
         fixed = inplace or env is None or env.trying
         try:
-            if fixed or not env.size_like:
+            if fixed or not env.unbacked:
                 return super().call(o, arguments, inplace)
-            return data_sizes.watched(env, partial(super().call, o), arguments)
+            call = partial(super().call, o)
+            found = data_sizes.watched(env, call, arguments) if env.size_like else call(arguments)
+            data_sizes.made_of_sizes(env, found)
+            return found
         except GuardOnDataDependentSymNode as asked:
             if fixed:
                 raise

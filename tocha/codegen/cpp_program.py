@@ -109,7 +109,7 @@ class ProgramWriter:
         return read_by(source, f"inputs[{source.position}]")
 
     def bind(self, c: Call) -> None:
-        """Symbols that a call has made known, and what must hold of them."""
+        """Symbols that a call has made known."""
         for atom, source in c.binds.items():
             if isinstance(c, Element):
                 (g,) = c.tensors
@@ -123,7 +123,12 @@ class ProgramWriter:
                 read = read_by(source, self.where[made])
             self.sizes[atom] = f"size_{len(self.sizes)}"
             self.put(f"const int64_t {self.sizes[atom]} = {read};")
-        for check in [k for k in self.checks if c.binds and self.is_known(k.relation)]:
+        if c.binds:
+            self.check()
+
+    def check(self) -> None:
+        """What must hold of the symbols that are known by now."""
+        for check in [k for k in self.checks if self.is_known(k.relation)]:
             self.checks.remove(check)
             self.put(
                 f"if (!{self.index.relation(check.relation)}) return api->refuse({cpp_string(check.error)}, {cpp_string(check.message)});"
@@ -137,6 +142,7 @@ class ProgramWriter:
         writers = {k.kernel: k for k in kernels}
         self.early: list[str] = []
         self.inputs()
+        self.check()
         last = self.last_uses()
         if self.memory.offsets:  # an arena of no bytes, where all that is in it is empty, is one too
             self.put(f"Arena arena(api, program, {max(1, self.memory.arena)});")

@@ -74,6 +74,7 @@ class Assumptions:
         self.nonnegative: list[Expr] = []  # learnt: each is >= 0
         self.nonzero: set[Expr] = set()
         self.true: set[Relation] = set()  # learnt as they stand: those of other forms
+        self.late: set[Atom] = set()  # symbols that nobody knows before the program runs
         self._bounds: dict[Any, Range] = {}
         self._known: dict[Relation, bool | None] = {}
 
@@ -85,6 +86,7 @@ class Assumptions:
             dict(self.multiples),
         )
         made.nonnegative, made.nonzero, made.true = list(self.nonnegative), set(self.nonzero), set(self.true)
+        made.late = self.late
         return made
 
     # -- learning
@@ -123,8 +125,9 @@ class Assumptions:
 
     def _learn_equation(self, r: Relation) -> None:
         e = r.args[0]
-        # The newest symbol gives way, so that inputs that came first keep their names.
-        for symbol in sorted(e.symbols, key=lambda a: -a.serial):
+        # The newest symbol gives way, so that inputs that came first keep their names; before any of them one that comes from
+        # data, for which then stands what can be asked for its value.
+        for symbol in sorted(e.symbols, key=lambda a: (a not in self.late, -a.serial)):
             value = s.solve(r, symbol)
             if value is not None:
                 self.replace(symbol, value)

@@ -221,12 +221,16 @@ class ShapeEnv:
 
     create_symfloatnode = create_symboolnode = create_symintnode
 
+    def _add_unbacked(self, atom: Atom) -> None:
+        self.unbacked.append(atom)
+        self.pending_fresh_unbacked_symbols.append(atom)
+        self.known.late.add(atom)
+
     def create_unbacked_symint(self, source: Any = None, size_like: bool = False) -> SymInt:
         made = self._new("u")
         atom = s.atom_of(made)
         assert atom is not None
-        self.unbacked.append(atom)
-        self.pending_fresh_unbacked_symbols.append(atom)
+        self._add_unbacked(atom)
         self.var_to_sources[atom] = [source]
         if size_like:
             self.mark_size_like(atom)
@@ -235,8 +239,7 @@ class ShapeEnv:
     def create_unbacked_symfloat(self) -> Any:
         atom = s.atom_of(self._new("zuf"))
         assert atom is not None
-        self.unbacked.append(atom)
-        self.pending_fresh_unbacked_symbols.append(atom)
+        self._add_unbacked(atom)
         return wrap(float_symbol(atom), self)
 
     def create_unbacked_symbool(self) -> SymBool:

@@ -181,7 +181,7 @@ def _comparison(symbol: str, on_ints: Callable[[Any, Any], Any]) -> Callable[[An
             return wrap(on_ints(_as_int(self), _as_int(other)), self.env)
         if isinstance(other, float) and isinstance(self, SymInt) and other.is_integer():
             return wrap(on_ints(self.expr, int(other)), self.env)
-        if isinstance(other, float) and math.isinf(other):
+        if isinstance(other, float) and math.isinf(other) and isinstance(self, SymInt):
             return s.COMPARISONS[symbol](0, other)
         a, b = (_as_int(x) if _is_int(x) else expression(x) for x in (self, other))
         return wrap(s.compare_floats(symbol, a, b), self.env)

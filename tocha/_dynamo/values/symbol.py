@@ -131,12 +131,28 @@ for _name in dir(math):
         FUNCTIONS.setdefault(getattr(math, _name), _function)
 
 
+def _is_nan(f: Frame, x: Value) -> Value:
+    return number_call(f, operator.ne, [x, x])
+
+
+def _is_infinite(f: Frame, x: Value) -> Value:
+    return number_call(f, operator.eq, [number_call(f, operator.abs, [x]), Constant(math.inf)])
+
+
+def _is_finite(f: Frame, x: Value) -> Value:
+    return number_call(f, operator.lt, [number_call(f, operator.abs, [x]), Constant(math.inf)])
+
+
+# Integers are answered by their type; floats may come from data, or be too large.
+_CLASSES: dict[Any, Any] = {math.isnan: _is_nan, math.isinf: _is_infinite, math.isfinite: _is_finite}
+
+
 def symbolic_result(f: Frame, function: Any, args: list[Value]) -> Value | None:
     """What a native function makes of symbolic numbers; None where it has to have plain ones."""
     if not are_symbolic(*args):
         return None
-    if function in (math.isinf, math.isnan, math.isfinite) and len(args) == 1:
-        return Constant(function is math.isfinite)  # those that are not have been constants from the start
+    if function in _CLASSES and len(args) == 1:
+        return _CLASSES[function](f, args[0])
     if function in (builtins.max, builtins.min):
         return number_call(f, tocha.sym_max if function is max else tocha.sym_min, args)
     if function not in FUNCTIONS or len(args) != 1:

@@ -155,3 +155,11 @@ def test_wrapped_functions_take_tensors():
     x = tocha.tensor([1.0, 2.0])
     assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, x), tocha.tensor([3.0, 6.0]))
     assert same(f(x, x), tocha.tensor([3.0, 6.0]))
+
+
+def test_tensors_of_arrays_from_outside_leave_without_a_graph():
+    def f(a):
+        before = np.histogram(a)
+        return tocha.from_numpy(a), before[0]
+
+    assert same(tocha.compile(f, backend="eager")(F64), f(F64))

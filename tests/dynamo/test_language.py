@@ -667,3 +667,12 @@ def test_members_of_enums_that_do_something():
     assert compiled(x) == f(x)
     Op.twice = lambda self, a: a
     assert compiled(x) == f(x)
+
+
+def test_arguments_of_number_types_by_name():
+    def f(x):
+        size = (1, *(2, 3)) + x.shape
+        return x + 1, complex(real=1), complex(imag=2), int("ff", base=16), round(number=2.567, ndigits=1), type(size)
+
+    found = tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(2))
+    assert found[1:] == f(tocha.ones(2))[1:] == (1 + 0j, 2j, 255, 2.6, tocha.Size)

@@ -73,7 +73,7 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
     if isinstance(new, (staticmethod, types.FunctionType)):
         function = getattr(new, "__func__", new)
         made = f.wrap(function, f.class_source(real, holder, "__new__", new)).call(f, [cls, *args], kwargs)
-        if not issubclass(made.python_type(), real):
+        if real not in made.python_type().__mro__:  # whatever the metaclass says of it
             return made
     elif holder is object:
         if not in_python(real):
@@ -224,7 +224,7 @@ def _slice(f: Frame, *parts: Value) -> Value:
 def _number(kind: type) -> Any:
     def make(f: Frame, value: Value | None = None, *rest: Value, **kwargs: Value) -> Value:
         if value is None:
-            return Constant(kind())
+            return f.fold(kind, [], kwargs)
         if isinstance(value, TensorValue):
             value = value.call_method(f, "item", [], {})
         number = symbolic_result(f, kind, [value, *rest]) if not kwargs else None

@@ -11,7 +11,7 @@ from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
+from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, SizeValue, TupleValue
 from tocha._dynamo.values.exceptions import ExceptionValue, native_class
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class, in_python
@@ -143,7 +143,8 @@ def _kind(v: Sequence | RangeValue) -> type:
 
 def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
     if symbol == "+" and isinstance(a, Sequence) and isinstance(b, Sequence) and _kind(a) is _kind(b):  # fmt: skip
-        return a.like([*a.items, *b.items])
+        like = b if isinstance(b, SizeValue) and type(a) is TupleValue else a
+        return like.like([*a.items, *b.items])
     if symbol == "*":
         many, times = (a, b) if isinstance(a, Sequence) else (b, a)
         if isinstance(times, (Constant, SymbolValue)) and isinstance(many, Sequence):

@@ -479,8 +479,12 @@ def id_(f: Frame, value: Value) -> Value:
     real = getattr(value, "real", None)
     if real is None:
         real = getattr(value, "value", None)
-    if real is not None and not isinstance(value, TensorValue) and not getattr(value, "new", False):
-        if value.source is not None:
+    if real is not None and not getattr(value, "new", False):
+        if isinstance(value, TensorValue | ArrayValue):
+            if value.source is None:
+                return Identity(value)
+            f.out.guards.add(value.source.call(id), "constant", id(real))  # keeps it not alive
+        elif value.source is not None:
             f.out.guards.add(value.source, "same", real)
         return Constant(id(real))
     return Identity(value)
@@ -499,10 +503,13 @@ def abs_(f: Frame, value: Value) -> Value:
 
 
 @known(builtins.round)
-def round_(f: Frame, value: Value, digits: Value | None = None) -> Value:
-    if isinstance(value, TensorValue):
-        return f.out.call(f, "call_function", round, [value], {})
-    return f.fold(round, [value, *([digits] if digits else [])], {})
+def round_(f: Frame, number: Value, ndigits: Value | None = None) -> Value:
+    given = [number, *([ndigits] if ndigits else [])]
+    if isinstance(number, TensorValue):
+        return f.out.call(f, "call_function", round, given, {})
+    if isinstance(number, ObjectValue) and number.has_method("__round__"):
+        return number.special(f, "__round__", given[1:], {})
+    return f.fold(round, given, {})
 
 
 @known(builtins.divmod)

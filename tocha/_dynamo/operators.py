@@ -11,7 +11,15 @@ from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, SizeValue, TupleValue
+from tocha._dynamo.values.containers import (
+    Container,
+    ListValue,
+    NamedTupleValue,
+    RangeValue,
+    Sequence,
+    SizeValue,
+    TupleValue,
+)
 from tocha._dynamo.values.exceptions import ExceptionValue, native_class
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class, in_python

@@ -272,7 +272,7 @@ def _partial(f: Frame, real: Any, source: Source | None) -> Value:
     kwargs = {
         k: wrap(f, v, source.attribute("keywords").dict_item(k) if source else None) for k, v in real.keywords.items()
     }
-    return PartialValue(function, args, kwargs, source)
+    return PartialValue(function, args, kwargs, source, real)
 
 
 def _compiled(f: Frame, real: Any, source: Source | None) -> Value:

@@ -707,7 +707,7 @@ def register(graph_break: Any, is_compiling: Any) -> None:
         )
 
     known(graph_break)(refuse)
-    known(is_compiling)(lambda f: Constant(True))
+    known(is_compiling, _utils.is_compiling)(lambda f: Constant(True))
     known(_utils.is_captured)(lambda f: Constant(True))
     known(_C._profiler_is_recording)(lambda f: Constant(False))
     known(_C._profiler_is_watching)(lambda f: Constant(False))

@@ -16,6 +16,7 @@ import sys
 import types
 
 import pytest
+from comparing import same
 
 import tocha
 from tocha._dynamo.testing import CompileCounter
@@ -676,3 +677,13 @@ def test_arguments_of_number_types_by_name():
 
     found = tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(2))
     assert found[1:] == f(tocha.ones(2))[1:] == (1 + 0j, 2j, 255, 2.6, tocha.Size)
+
+
+def test_old_constructors_of_tensors():
+    def f(x):
+        sizes = tocha.Tensor(2, 3).shape, tocha.Tensor(x.shape).shape, tocha.Tensor(x.size(0), device="cpu").shape
+        return tocha.Tensor([1, 2]) + x, tocha.Tensor(x) * 2, tocha.Tensor(), sizes
+
+    x = tocha.tensor([1.0, 2.0])
+    counter = CompileCounter()
+    assert same(tocha.compile(f, backend=counter, fullgraph=True)(x), f(x)) and counter.frame_count == 1

@@ -34,6 +34,7 @@ from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, emp
 from tocha._dynamo.values.symbol import symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 from tocha._dynamo.values.weak import make_reference
+from tocha._tensor import types as tensor_types
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -304,7 +305,17 @@ def _namespace(f: Frame, **attributes: Value) -> Value:
     return made
 
 
+def _old_tensor(f: Frame, *args: Value, **kwargs: Value) -> Value:
+    return f.inline(f.wrap_known(_of_old), list(args), kwargs)  # type: ignore[arg-type]
+
+
+def _of_old(*args, **kwargs):
+    """Tensor(2, 3), Tensor([1, 2]); traced."""
+    return tensor_types.construct_default(args, kwargs)
+
+
 TYPES: dict[Any, Any] = {
+    tocha.Tensor: _old_tensor,
     types.SimpleNamespace: _namespace,
     list: _list,
     tuple: _tuple,

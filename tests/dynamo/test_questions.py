@@ -1,6 +1,8 @@
 """What captured code asks of symbols by name, and what it is told: questions that add no guard, whether it is being captured."""
 
 import functools
+import inspect
+import typing
 
 import pytest
 
@@ -91,3 +93,37 @@ def test_attributes_of_partials():
     for p in (named, functools.partial(added, y=3), named):
         found, expected = compiled(tocha.ones(1), p), f(tocha.ones(1), p)
         assert found[1:] == expected[1:] and found[0].item() == expected[0].item()
+
+
+class Named:
+    def scale(self, x, factor=2):
+        return x * factor
+
+    @classmethod
+    def make(cls, *sizes):
+        return cls()
+
+    def everything(*args, **kwargs):
+        return args
+
+
+def test_signatures_of_methods():
+    named = Named()
+
+    def f(x):
+        asked = (named.scale, Named.scale, Named.make, named.everything)
+        shown = [[(p.name, str(p.kind), p.default) for p in inspect.signature(a).parameters.values()] for a in asked]
+        return x + 1, shown, str(inspect.signature(named.scale))
+
+    x = tocha.ones(1)
+    assert tocha.compile(f, backend="eager", fullgraph=True)(x)[1:] == f(x)[1:]
+
+
+def test_names_of_typing_are_classes_too():
+    def f(x, kind):
+        found = isinstance({}, typing.Mapping), isinstance(x, (int, typing.Hashable)), issubclass(list, typing.Sequence)
+        return x + 1, found, isinstance([], kind)
+
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    for kind in (typing.Iterable, typing.Mapping, list):
+        assert compiled(tocha.ones(1), kind)[1:] == f(tocha.ones(1), kind)[1:]

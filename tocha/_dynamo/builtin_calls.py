@@ -329,6 +329,13 @@ def length_hint(f: Frame, value: Value, default: Value | None = None) -> Value:
 
 
 def _classes(f: Frame, spec: Value) -> Any:
+    spec = spec.realize()
+    if type(spec) is TupleValue:
+        return tuple(_classes(f, s) for s in spec.items)
+    if isinstance(spec, ObjectValue) and spec.cls.__module__ == "typing" and not spec.new:  # typing.Mapping
+        if spec.source is not None:
+            f.out.guards.add(spec.source, "same", spec.real)
+        return spec.real
     try:
         return spec.constant()
     except NotConstant:
@@ -685,7 +692,18 @@ def cast(f: Frame, kind: Value, value: Value) -> Value:
 
 @known(inspect.signature)
 def signature(f: Frame, function: Value) -> Value:
-    return f.fold(inspect.signature, [function], {})
+    bound = isinstance(function, MethodValue) and isinstance(function.function, FunctionValue)
+    found = f.fold(inspect.signature, [function.function if bound else function], {})  # type: ignore[attr-defined]
+    return f.fold_real(_of_method, [getattr(found, "real", None) or found.constant()], {}) if bound else found
+
+
+def _of_method(whole: inspect.Signature) -> inspect.Signature:
+    """Without the parameter for what it is bound to."""
+    parameters = list(whole.parameters.values())
+    if not parameters:
+        raise ValueError("invalid method signature")
+    takes_all = parameters[0].kind is inspect.Parameter.VAR_POSITIONAL
+    return whole if takes_all else whole.replace(parameters=parameters[1:])
 
 
 @known(tocha.is_tensor)

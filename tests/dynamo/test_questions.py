@@ -1,10 +1,12 @@
 """What captured code asks of symbols by name, and what it is told: questions that add no guard, whether it is being captured."""
 
+import enum
 import functools
 import inspect
 import typing
 
 import pytest
+from comparing import same
 
 import tocha
 from tocha._dynamo.testing import CompileCounter
@@ -127,3 +129,38 @@ def test_names_of_typing_are_classes_too():
     compiled = tocha.compile(f, backend="eager", fullgraph=True)
     for kind in (typing.Iterable, typing.Mapping, list):
         assert compiled(tocha.ones(1), kind)[1:] == f(tocha.ones(1), kind)[1:]
+
+
+VERSION = tocha.torch_version.TorchVersion("2.13.0+tocha")
+
+
+def test_the_version_of_the_library():
+    def f(x, other):
+        asked = VERSION >= "1", VERSION < (9, 0), str(VERSION) == VERSION, VERSION.split(".")[0], other < VERSION
+        return x + 1, asked, f"{VERSION}"
+
+    counter, x = CompileCounter(), tocha.ones(1)
+    assert same(tocha.compile(f, backend=counter, fullgraph=True)(x, "0.0"), f(x, "0.0")) and counter.frame_count == 1
+
+
+class Unit(enum.Enum):
+    A = 1
+
+    def __add__(self, other):
+        return self.name, other
+
+    def __lt__(self, other):
+        return "less", other
+
+    def __eq__(self, other):
+        return other == [1]
+
+    __hash__ = object.__hash__
+
+
+def test_operators_of_constants_with_methods_in_python():
+    def f(x):
+        return Unit.A + (x,), {"k": x} > Unit.A, [x.shape[0]] == Unit.A, [x.shape[0], x] != Unit.A
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))

@@ -173,6 +173,13 @@ def _has(v: Value, method: str) -> bool:
     return find_in_class(v.python_type(), method)[0] is not MISSING
 
 
+def _method_of(f: Frame, constant: Constant, name: str, other: Value) -> Value:
+    """An operator that the class of a constant has in Python, with something that is no constant."""
+    method = f.class_function(constant.python_type(), name)
+    assert method is not None
+    return method.call(f, [constant, other], {})
+
+
 def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflected: str) -> Value:
     """Python's order: the right operand first where its class is a subclass, then left, then right."""
     a, b = plain(a), plain(b)
@@ -186,6 +193,11 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
         if _has(left, name):
             if isinstance(left, Constant):
                 if not right.is_constant():
+                    if not isinstance(find_in_class(left.python_type(), name)[0], types.FunctionType):
+                        continue
+                    done = _method_of(f, left, name, right)
+                    if not _is_not_implemented(done):
+                        return done
                     continue
                 done: Value = f.fold(getattr(left.value, name), [right], {})
             else:
@@ -314,7 +326,11 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
         tries.reverse()
     for left, name, right in tries:
         found = find_in_class(left.python_type(), name)[0]
-        if callable(found) and found is not getattr(object, name) and not isinstance(left, (Constant, Sequence)):
+        if isinstance(left, Constant) and isinstance(found, types.FunctionType):
+            done = _method_of(f, left, name, right)
+            if not _is_not_implemented(done):
+                return done
+        elif callable(found) and found is not getattr(object, name) and not isinstance(left, (Constant, Sequence)):
             if isinstance(left, Container) and not hasattr(left, f"m_{name}"):
                 continue
             if not hasattr(found, "__code__") and not isinstance(left, Container):

@@ -259,3 +259,13 @@ def test_what_the_program_decides_by_a_size_from_data_is_not_taken_for_granted(f
         for given in ([1.0, 2.0], [0.0, 0.0], [1.0, -1.0]):
             x = tocha.tensor(given)
             assert tocha.equal(compiled(x), f(x))
+
+
+@pytest.mark.parametrize("values", [(3, 0), (0.5, 0.0), (True, False)])
+def test_the_truth_of_a_number_from_data_is_a_result(values):
+    counter = CompileCounter()
+    with tocha._dynamo.config.patch(capture_scalar_outputs=True):
+        f = tocha.compile(lambda x: (bool(x.item()), bool(x), x[0] + 1), backend=counter, fullgraph=True)
+        for value in (*values, values[0]):
+            assert f(tocha.tensor([value]))[:2] == (bool(value), bool(value))
+    assert counter.frame_count == 1

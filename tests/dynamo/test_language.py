@@ -687,3 +687,36 @@ def test_old_constructors_of_tensors():
     x = tocha.tensor([1.0, 2.0])
     counter = CompileCounter()
     assert same(tocha.compile(f, backend=counter, fullgraph=True)(x), f(x)) and counter.frame_count == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: len("a", 1),
+        lambda: isinstance(3, int, int),
+        lambda: slice(1, 2, 3, 4),
+        lambda: bool(1, 2),
+        lambda: list(items=[1]),
+        lambda: abs(x=3),
+        lambda: reversed([1], 2),
+    ],
+)
+def test_calls_of_native_functions_with_arguments_that_they_do_not_take(call):
+    """In the interpreter's words, not in those of what stands for the function while capturing."""
+
+    def f(x):
+        try:
+            call()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))
+
+
+def test_arguments_by_name_that_the_tracer_has_no_word_for():
+    def f(x):
+        return x + 1, str(object=3), str(b"q", encoding="ascii"), next("ab".__iter__()), list(b"ab".__iter__())
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))

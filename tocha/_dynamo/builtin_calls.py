@@ -72,7 +72,7 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         if number is not None:
             return number
     if hashable and function in CALLS:
-        return f.checked(CALLS[function], f, *args, **kwargs)
+        return f.handled(function, CALLS[function], args, kwargs)
     if hashable and function in polyfills.TABLE:
         return call_polyfill(f, function, args, kwargs)
     if type(function).__module__.startswith("numpy") or is_numpy_function(function):

@@ -189,6 +189,7 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
         tries.reverse()
     if ta is tb and method == reflected:
         tries = tries[:1]
+    done: Value
     for left, name, right in tries:
         if _has(left, name):
             if isinstance(left, Constant):
@@ -199,7 +200,7 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
                     if not _is_not_implemented(done):
                         return done
                     continue
-                done: Value = f.fold(getattr(left.value, name), [right], {})
+                done = f.fold(getattr(left.value, name), [right], {})
             else:
                 done = left.call_method(f, name, [right], {})
             if not _is_not_implemented(done):

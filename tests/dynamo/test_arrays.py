@@ -176,3 +176,44 @@ def test_gradients_go_through_arrays(backend):
     array, tensor = tocha.compile(lambda x: (x.numpy() * 2, x * 3), backend=backend)(expected)
     assert same(array, expected.detach().numpy() * 2)
     assert tensor.requires_grad
+def test_tensors_of_arrays_from_outside_leave_without_a_graph():
+    def f(a):
+        before = np.histogram(a)
+        return tocha.from_numpy(a), before[0]
+
+    assert same(tocha.compile(f, backend="eager")(F64), f(F64))
+
+
+def test_limits_of_dtypes_are_constants():
+    counter = CompileCounter()
+    compiled = tocha.compile(lambda x, i: (x + i.max, i.bits, i.dtype), backend=counter, fullgraph=True)
+    for limits in (np.iinfo("int8"), np.iinfo(np.int8), np.finfo("float32"), np.iinfo("int16")):
+        found = compiled(tocha.zeros(1), limits)
+        assert same(found, (tocha.zeros(1) + limits.max, limits.bits, limits.dtype))
+    assert counter.frame_count == 3
+    check(lambda x: x + np.finfo(np.float16).eps * np.iinfo(np.int16).max, tocha.ones(2))
+
+
+def test_parts_and_numbers_of_arrays():
+    check(lambda a: (a.real, a.imag + 1, np.real(a * 1j), np.imag(a * 1j), a.real.dtype), F32)
+    check(lambda a: (a.tolist(), a.item(1), a.sum().item()), I64)
+
+    def f(a):
+        part = a.real
+        part += 1
+        return part
+
+    check(f, F64)
+
+
+def test_grids_and_places_along_an_axis():
+    check(lambda a, b: (*np.meshgrid(a, b), *np.meshgrid(a, b, indexing="ij"), *np.meshgrid(a)), F32, I64)
+    check(lambda a: np.take_along_axis(a, np.array([[1], [0]]), 1), F32)
+    check(lambda a: (np.fft.fftshift(a), np.fft.ifftshift(a, axes=1)), F64)
+
+
+def test_arguments_that_are_not_known_break_the_graph():
+    def f(a):
+        return np.sum(a, initial=3.0) + np.max(a, initial=9.0) + np.sort(a.ravel(), kind="stable")[0]
+
+    assert same(tocha.compile(f, backend="eager")(F64), f(F64))

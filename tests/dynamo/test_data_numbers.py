@@ -333,3 +333,11 @@ def test_promises_about_sizes_of_unbacked_inputs_are_kept(backend):
     assert compiled(tocha.ones(1, 3), tocha.ones(1, 3)).shape == (1, 3)
     with pytest.raises(RuntimeError, match="as many rows"):
         compiled(tocha.ones(4, 3), tocha.ones(2, 3))
+@pytest.mark.parametrize("values", [(3, 0), (0.5, 0.0), (True, False)])
+def test_the_truth_of_a_number_from_data_is_a_result(values):
+    counter = CompileCounter()
+    with tocha._dynamo.config.patch(capture_scalar_outputs=True):
+        f = tocha.compile(lambda x: (bool(x.item()), bool(x), x[0] + 1), backend=counter, fullgraph=True)
+        for value in (*values, values[0]):
+            assert f(tocha.tensor([value]))[:2] == (bool(value), bool(value))
+    assert counter.frame_count == 1

@@ -453,3 +453,28 @@ def test_floats_that_change_may_become_infinite():
     compiled = tocha.compile(f, backend="eager", fullgraph=True, dynamic=True)
     for a in (2.5, 3.5, 1e20, -1e20):
         assert compiled(tocha.ones(2), a)[1:] == f(tocha.ones(2), a)[1:]
+def test_inputs_that_are_dynamic_by_name():
+    counter = CompileCounter()
+    with tocha.compiler.config.patch(dynamic_sources=r"L['x'], L\['n.*'\]"):
+        scaled = tocha.compile(lambda x, number: x * number, backend=counter, dynamic=False)
+        for n in (2, 3, 4):
+            assert tocha.equal(scaled(tocha.ones(n), n), tocha.ones(n) * n)
+    assert counter.frame_count == 1
+    tocha._dynamo.reset()
+    with tocha.compiler.config.patch(unbacked_sources="L['x']"):
+        doubled = tocha.compile(lambda x: x + x, backend=counter)
+        for n in (0, 1, 2):
+            assert tocha.equal(doubled(tocha.ones(n)), tocha.ones(n) * 2)
+    assert counter.frame_count == 2
+
+
+def test_a_marked_dim_of_which_one_size_is_left():
+    def f(x):
+        if x.shape[0] > 3:
+            return x.cos()
+        return x * 2 if x.shape[0] < 3 else x.sin()
+
+    x = tocha.ones(3, 2)
+    tocha._dynamo.mark_dynamic(x, 0)
+    with pytest.raises(ConstraintViolationError, match="the program makes it 3"):
+        tocha.compile(f, backend="eager")(x)

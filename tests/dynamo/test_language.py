@@ -16,6 +16,7 @@ import sys
 import types
 
 import pytest
+from comparing import same
 
 import tocha
 from tocha._dynamo.testing import CompileCounter
@@ -667,3 +668,55 @@ def test_members_of_enums_that_do_something():
     assert compiled(x) == f(x)
     Op.twice = lambda self, a: a
     assert compiled(x) == f(x)
+
+
+def test_arguments_of_number_types_by_name():
+    def f(x):
+        size = (1, *(2, 3)) + x.shape
+        return x + 1, complex(real=1), complex(imag=2), int("ff", base=16), round(number=2.567, ndigits=1), type(size)
+
+    found = tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(2))
+    assert found[1:] == f(tocha.ones(2))[1:] == (1 + 0j, 2j, 255, 2.6, tocha.Size)
+
+
+def test_old_constructors_of_tensors():
+    def f(x):
+        sizes = tocha.Tensor(2, 3).shape, tocha.Tensor(x.shape).shape, tocha.Tensor(x.size(0), device="cpu").shape
+        return tocha.Tensor([1, 2]) + x, tocha.Tensor(x) * 2, tocha.Tensor(), sizes
+
+    x = tocha.tensor([1.0, 2.0])
+    counter = CompileCounter()
+    assert same(tocha.compile(f, backend=counter, fullgraph=True)(x), f(x)) and counter.frame_count == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: len("a", 1),
+        lambda: isinstance(3, int, int),
+        lambda: slice(1, 2, 3, 4),
+        lambda: bool(1, 2),
+        lambda: list(items=[1]),
+        lambda: abs(x=3),
+        lambda: reversed([1], 2),
+    ],
+)
+def test_calls_of_native_functions_with_arguments_that_they_do_not_take(call):
+    """In the interpreter's words, not in those of what stands for the function while capturing."""
+
+    def f(x):
+        try:
+            call()
+        except TypeError as error:
+            return x + 1, str(error)
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))
+
+
+def test_arguments_by_name_that_the_tracer_has_no_word_for():
+    def f(x):
+        return x + 1, str(object=3), str(b"q", encoding="ascii"), next("ab".__iter__()), list(b"ab".__iter__())
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))

@@ -1,5 +1,6 @@
 """What classes and functions answer for their attributes: reads past the class's own way, attributes that come and go, hashes, weak sets."""
 
+import collections
 import dataclasses
 import gc
 import threading
@@ -215,3 +216,90 @@ def test_attributes_of_a_module_of_python():
     compiled = whole(f)
     assert [compiled(tocha.ones(1)).item() for _ in range(2)] == [4, 5]
     assert module.k == 4 and module.last.item() == 4 and module.seen == [3, 4]
+
+
+def test_a_frame_that_reads_past_its_class_own_way():
+    """What it returns may be the object's dict, whose reading is asked of that very function."""
+
+    class Scaled(tocha.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = 3.0
+
+        def __getattribute__(self, name):
+            return super().__getattribute__("scale" if name == "gain" else name)
+
+        def forward(self, x):
+            return x * self.gain
+
+    module = Scaled()
+    assert tocha.equal(whole(module)(X), module(X))
+
+
+def test_descriptors_that_only_write():
+    class Adding:
+        def __set__(self, owner, value):
+            owner.__dict__["total"] += value
+
+    class Account:
+        total = Adding()
+
+        def __init__(self):
+            self.__dict__["total"] = 1
+
+    def f(x, account):
+        account.total = 10
+        return x + account.total
+
+    accounts = Account(), Account()
+    assert tocha.equal(f(X, accounts[0]), whole(f)(X, accounts[1]))
+    assert accounts[0].__dict__ == accounts[1].__dict__ == {"total": 11}
+
+
+def test_slots_are_not_in_the_dict():
+    class Slotted:
+        __slots__ = ("__dict__", "a")
+
+    class Bare:
+        __slots__ = ("a",)
+
+    def f(x, s, b):
+        s.a, s.b, b.a = x * 2, x * 3, x
+        return list(s.__dict__), "a" in s.__dict__, vars(s).get("a"), hasattr(b, "__dict__"), s.a + b.a
+
+    found = whole(f)(X, Slotted(), Bare())
+    assert found[:4] == (["b"], False, None, False) and tocha.equal(found[4], X * 3)
+
+
+def test_identities_of_tensors():
+    kept = {id(X): 5}
+    f = whole(lambda x, y: (kept.get(id(x)), id(x), id(x) == id(y), id(x + 1) == id(x), x + 1))
+    other = tocha.ones(2)
+    assert f(X, X)[:4] == (5, id(X), True, False)
+    assert f(other, X)[:4] == (None, id(other), False, False)
+
+
+def test_truths_that_are_none():
+    class Vague:
+        def __bool__(self):
+            return 1.5
+
+    with pytest.raises(TypeError, match="__bool__ should return bool, returned float"):
+        tocha.compile(lambda x, v: x + 1 if v else x, backend="eager")(X, Vague())
+
+
+def test_whose_object_it_is_the_metaclass_is_not_asked():
+    class Anything(type):
+        def __instancecheck__(cls, instance):
+            return True
+
+        __subclasscheck__ = __instancecheck__
+
+    class Maker(metaclass=Anything):
+        def __new__(cls):
+            return collections.OrderedDict(a=1)
+
+        def __init__(self):
+            raise AssertionError
+
+    assert whole(lambda x: (Maker()["a"], x + 1))(X)[0] == 1

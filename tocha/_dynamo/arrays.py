@@ -6,6 +6,7 @@ itself, on arrays of one element; what is computed is written here in terms of t
 
 from __future__ import annotations
 
+import inspect
 import operator
 import warnings
 from collections.abc import Callable
@@ -72,6 +73,11 @@ def wrap(f: Frame, real: Any, source: Source | None) -> Value:
         if source is not None:
             f.out.guards.add(source, "constant", real)
         return Constant(real)
+    if isinstance(real, (np.finfo, np.iinfo)):
+        if source is not None:
+            f.out.guards.add(source, "type", type(real))
+            f.out.guards.add(source.attribute("dtype"), "constant", real.dtype)
+        return Constant(real)
     if isinstance(real, np.ufunc) or callable(real):
         if source is not None:
             f.out.guards.add(source, "same", real)
@@ -130,8 +136,11 @@ def typed(f: Frame, found: Value, expected: Any) -> Value:
     """A tensor, or several, as what NumPy gives: an array or a scalar, of its dtype."""
     found = found.realize()
     if isinstance(found, (TupleValue, ListValue)):
-        kinds = expected if isinstance(expected, (tuple, list)) else [expected] * len(found.items)
-        return type(found)([typed(f, i, k) for i, k in zip(found.items, kinds)])
+        several = isinstance(expected, (tuple, list))
+        kinds = expected if several else [expected] * len(found.items)
+        return (TupleValue if isinstance(expected, tuple) else ListValue if several else type(found))(
+            [typed(f, i, k) for i, k in zip(found.items, kinds)]
+        )
     if not isinstance(found, TensorValue):
         return found
     wanted = dtype_of(np.asarray(expected).dtype)
@@ -175,6 +184,10 @@ def call(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -
 
 def apply(f: Frame, function: Any, entry: tuple[str, Callable], args: list[Value], kwargs: dict[str, Value]) -> Value:
     how, written = entry
+    try:
+        inspect.signature(written).bind(*args, **kwargs)
+    except TypeError as error:  # an argument that is not known here
+        raise Unsupported("builtin", f"numpy.{function.__name__}: {error}") from None
     if how == "keeps":
         first = next(v for v in args if has_array(v))
         kept = probe_of(first)
@@ -320,9 +333,12 @@ def attribute(f: Frame, a: ArrayValue, name: str) -> Value:
         return Constant(_BACK[fact.dtype])
     if name == "T":
         return apply(f, np.transpose, FUNCTIONS["transpose"], [a], {})
-    if name in ("real", "imag") and fact.is_complex():
+    assert name in ("real", "imag")
+    if fact.is_complex():
         return ArrayValue(f.out.call(f, "call_function", getattr, [a.tensor, Constant(name)], {}), scalar=a.scalar)  # type: ignore[arg-type]
-    raise Unsupported("attribute", f"attribute {name!r} of an array")
+    if name == "real":
+        return ArrayValue(a.tensor, scalar=a.scalar)
+    return ArrayValue(f.out.call(f, "call_function", tocha.zeros_like, [a.tensor], {}), scalar=a.scalar)  # type: ignore[arg-type]
 
 
 def method(f: Frame, a: ArrayValue, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -339,6 +355,11 @@ def method(f: Frame, a: ArrayValue, name: str, args: list[Value], kwargs: dict[s
         if found is a.tensor:
             found = f.out.call(f, "call_method", "clone", [a.tensor], {})
         return ArrayValue(found, scalar=a.scalar)  # type: ignore[arg-type]
+    if name == "tolist" or (name == "item" and not a.tensor.fact.ndim and not args):
+        return a.tensor.call_method(f, name, [], {})
+    if name == "item" and len(args) < 2 and not kwargs:
+        flat = apply(f, np.ravel, FUNCTIONS["ravel"], [a], {})
+        return item(f, flat, args[0] if args else Constant(0)).call_method(f, name, [], {})  # type: ignore[arg-type]
     if name == "fill":
         f.out.call(f, "call_method", "fill_", [a.tensor, inner(args[0])], {})
         return Constant(None)
@@ -511,6 +532,28 @@ def _split(a, sections, axis=0):
     return list(tocha.tensor_split(a, list(sections), axis))
 
 
+def _meshgrid(*arrays, indexing="xy"):
+    """Each of its own dtype: tocha.meshgrid wants one for all."""
+    places = list(range(len(arrays)))
+    if indexing == "xy":
+        places[:2] = places[:2][::-1]
+    shape = [arrays[i].numel() for i in places]
+    lying = [a.reshape([-1 if i == k else 1 for i in places]) for k, a in enumerate(arrays)]
+    return [a.expand(shape).clone(memory_format=tocha.contiguous_format) for a in lying]
+
+
+def _take_along_axis(a, indices, axis=-1):
+    return tocha.take_along_dim(a, indices.long(), axis)
+
+
+def _shifted(back):
+    def shift(x, axes=None):
+        dims = _axes(x, axes)
+        return x.roll([(-1 if back else 1) * (x.shape[d] // 2) for d in dims], dims)
+
+    return shift
+
+
 def _sort(a, axis=-1):
     return tocha.sort(a.reshape(-1) if axis is None else a, -1 if axis is None else axis, stable=True).values
 
@@ -570,6 +613,9 @@ FUNCTIONS: dict[str, tuple[str, Callable]] = {
     "diag": ("keeps", lambda a, k=0: tocha.diag(a, k)), "diagonal": ("keeps", lambda a, k=0: tocha.diagonal(a, k)), "round": ("keeps", lambda a, decimals=0: tocha.round(a, decimals=decimals)),
     "zeros_like": ("promotes", _like(lambda a: tocha.zeros_like(a))), "ones_like": ("promotes", _like(lambda a: tocha.ones_like(a))),
     "empty_like": ("promotes", _like(lambda a: tocha.empty_like(a))), "full_like": ("promotes", lambda a, value, dtype=None: tocha.full_like(a, value)),
+    "real": ("gives", lambda a: a.real if a.is_complex() else a), "imag": ("gives", lambda a: a.imag if a.is_complex() else tocha.zeros_like(a)),
+    "meshgrid": ("gives", _meshgrid), "take_along_axis": ("keeps", _take_along_axis), "unique": ("keeps", lambda a: tocha.unique(a)),
+    "fftshift": ("keeps", _shifted(False)), "ifftshift": ("keeps", _shifted(True)),
     "atleast_1d": ("keeps", lambda a: tocha.atleast_1d(a)), "atleast_2d": ("keeps", lambda a: a.reshape(1, -1) if a.ndim < 2 else a), "array_equal": ("gives", lambda a, b: tocha.all(a == b)),
 }  # fmt: skip
 LINALG: dict[str, tuple[str, Callable]] = {

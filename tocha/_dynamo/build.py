@@ -278,7 +278,7 @@ def _partial(f: Frame, real: Any, source: Source | None) -> Value:
     kwargs = {
         k: wrap(f, v, source.attribute("keywords").dict_item(k) if source else None) for k, v in real.keywords.items()
     }
-    return PartialValue(function, args, kwargs, source)
+    return PartialValue(function, args, kwargs, source, real)
 
 
 def _compiled(f: Frame, real: Any, source: Source | None) -> Value:
@@ -349,8 +349,8 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
 
 
 def _is_its_value(real: Any) -> bool:
-    """Whether an object of a subclass of a builtin type keeps nothing besides, and has the type's own operators."""
-    added = [c for c in type(real).__mro__ if in_python(c)]
+    """Whether an object of a subclass of a builtin type keeps nothing besides, and has the type's own operators, or the library's."""
+    added = [c for c in type(real).__mro__ if in_python(c) and not ours(c.__module__).startswith("tocha.")]
     special = any(n.startswith("__") and isinstance(v, types.FunctionType) for c in added for n, v in vars(c).items())
     return not special and not getattr(real, "__dict__", None)
 

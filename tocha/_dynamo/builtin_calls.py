@@ -72,7 +72,7 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         if number is not None:
             return number
     if hashable and function in CALLS:
-        return f.checked(CALLS[function], f, *args, **kwargs)
+        return f.handled(function, CALLS[function], args, kwargs)
     if hashable and function in polyfills.TABLE:
         return call_polyfill(f, function, args, kwargs)
     if type(function).__module__.startswith("numpy") or is_numpy_function(function):
@@ -329,6 +329,13 @@ def length_hint(f: Frame, value: Value, default: Value | None = None) -> Value:
 
 
 def _classes(f: Frame, spec: Value) -> Any:
+    spec = spec.realize()
+    if type(spec) is TupleValue:
+        return tuple(_classes(f, s) for s in spec.items)
+    if isinstance(spec, ObjectValue) and spec.cls.__module__ == "typing" and not spec.new:  # typing.Mapping
+        if spec.source is not None:
+            f.out.guards.add(spec.source, "same", spec.real)
+        return spec.real
     try:
         return spec.constant()
     except NotConstant:
@@ -479,8 +486,12 @@ def id_(f: Frame, value: Value) -> Value:
     real = getattr(value, "real", None)
     if real is None:
         real = getattr(value, "value", None)
-    if real is not None and not isinstance(value, TensorValue) and not getattr(value, "new", False):
-        if value.source is not None:
+    if real is not None and not getattr(value, "new", False):
+        if isinstance(value, TensorValue | ArrayValue):
+            if value.source is None:
+                return Identity(value)
+            f.out.guards.add(value.source.call(id), "constant", id(real))  # keeps it not alive
+        elif value.source is not None:
             f.out.guards.add(value.source, "same", real)
         return Constant(id(real))
     return Identity(value)
@@ -499,10 +510,13 @@ def abs_(f: Frame, value: Value) -> Value:
 
 
 @known(builtins.round)
-def round_(f: Frame, value: Value, digits: Value | None = None) -> Value:
-    if isinstance(value, TensorValue):
-        return f.out.call(f, "call_function", round, [value], {})
-    return f.fold(round, [value, *([digits] if digits else [])], {})
+def round_(f: Frame, number: Value, ndigits: Value | None = None) -> Value:
+    given = [number, *([ndigits] if ndigits else [])]
+    if isinstance(number, TensorValue):
+        return f.out.call(f, "call_function", round, given, {})
+    if isinstance(number, ObjectValue) and number.has_method("__round__"):
+        return number.special(f, "__round__", given[1:], {})
+    return f.fold(round, given, {})
 
 
 @known(builtins.divmod)
@@ -678,7 +692,18 @@ def cast(f: Frame, kind: Value, value: Value) -> Value:
 
 @known(inspect.signature)
 def signature(f: Frame, function: Value) -> Value:
-    return f.fold(inspect.signature, [function], {})
+    bound = isinstance(function, MethodValue) and isinstance(function.function, FunctionValue)
+    found = f.fold(inspect.signature, [function.function if bound else function], {})  # type: ignore[attr-defined]
+    return f.fold_real(_of_method, [getattr(found, "real", None) or found.constant()], {}) if bound else found
+
+
+def _of_method(whole: inspect.Signature) -> inspect.Signature:
+    """Without the parameter for what it is bound to."""
+    parameters = list(whole.parameters.values())
+    if not parameters:
+        raise ValueError("invalid method signature")
+    takes_all = parameters[0].kind is inspect.Parameter.VAR_POSITIONAL
+    return whole if takes_all else whole.replace(parameters=parameters[1:])
 
 
 @known(tocha.is_tensor)
@@ -700,7 +725,7 @@ def register(graph_break: Any, is_compiling: Any) -> None:
         )
 
     known(graph_break)(refuse)
-    known(is_compiling)(lambda f: Constant(True))
+    known(is_compiling, _utils.is_compiling)(lambda f: Constant(True))
     known(_utils.is_captured)(lambda f: Constant(True))
     known(_C._profiler_is_recording)(lambda f: Constant(False))
     known(_C._profiler_is_watching)(lambda f: Constant(False))

@@ -45,6 +45,7 @@ _TABLE: _config_module.Table = {
     "skip_nnmodule_hook_guards": (bool, True, "hooks are guarded only where modules have some"),
     "force_parameter_static_shapes": (bool, True, "sizes of parameters are constants"),
     "error_on_graph_break": (bool, False, "a graph break is an error"),
+    "error_on_nested_fx_trace": (bool, True, "calls of compiled functions while fx traces symbolically are errors"),
     "repro_after": (
         (str, type(None)),
         None,
@@ -74,7 +75,7 @@ _WITHOUT_EFFECT: dict[str, Any] = {
     "enable_compiler_collectives": False, "enable_cpp_framelocals_guard_eval": True, "enable_cpp_guard_manager": True, "enable_cpp_symbolic_shape_guards": False,
     "enable_dynamo_decompositions": True, "enable_faithful_generator_behavior": True, "enable_invoke_subgraph_regional_compile": False, "enable_p2p_compilation": False,
     "enable_trace_contextlib": True, "enable_trace_load_build_class": False, "enable_trace_unittest": False, "error_on_dynamo_callback_in_fullgraph_compiled_code": False,
-    "error_on_nested_fx_trace": True, "error_on_nested_jit_trace": True, "fake_tensor_cache_crosscheck_enabled": False, "fake_tensor_cache_enabled": True,
+    "error_on_nested_jit_trace": True, "fake_tensor_cache_crosscheck_enabled": False, "fake_tensor_cache_enabled": True,
     "fake_tensor_disable_inference_mode": True, "force_compile_during_fx_trace": False, "force_nn_module_property_static_shapes": True,
     "force_unspec_int_unbacked_size_like_on_torchrec_kjt": False, "generate_pycode": False, "graph_break_on_nn_param_ctor": True, "graph_deduplication_lint": False,
     "guard_nn_modules_using_dict_tags": True, "inject_BUILD_SET_unimplemented_TESTING_ONLY": False, "inline_invoke_subgraph": False, "inline_single_use_invoke_subgraph": True,

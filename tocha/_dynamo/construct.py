@@ -31,9 +31,10 @@ from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
 from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
 from tocha._dynamo.values.objects import MISSING, ClassValue, ObjectValue, SuperValue, find_in_class, in_python
 from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty, is_tuple_class
-from tocha._dynamo.values.symbol import symbolic_result
+from tocha._dynamo.values.symbol import SymbolValue, number_call, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 from tocha._dynamo.values.weak import make_reference
+from tocha._tensor import types as tensor_types
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -45,9 +46,9 @@ def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, V
     if id(cls.value) in leaves.FORBIDDEN:
         raise Forbidden(f"Attempt to trace forbidden callable {cls.value}")
     if cls.value in TYPES:
-        return f.checked(TYPES[cls.value], f, *args, **kwargs)
+        return f.handled(cls.value, TYPES[cls.value], args, kwargs)
     if cls.value in CALLS:
-        return f.checked(CALLS[cls.value], f, *args, **kwargs)
+        return f.handled(cls.value, CALLS[cls.value], args, kwargs)
     if cls.value in polyfills.TABLE:
         return call_polyfill(f, cls.value, args, kwargs)
     custom = f.class_function(type(cls.value), "__call__")
@@ -73,7 +74,7 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
     if isinstance(new, (staticmethod, types.FunctionType)):
         function = getattr(new, "__func__", new)
         made = f.wrap(function, f.class_source(real, holder, "__new__", new)).call(f, [cls, *args], kwargs)
-        if not issubclass(made.python_type(), real):
+        if real not in made.python_type().__mro__:  # whatever the metaclass says of it
             return made
     elif holder is object:
         if not in_python(real):
@@ -161,17 +162,17 @@ def _named_tuple(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str,
 # ---- builtin types
 
 
-def _list(f: Frame, items: Value | None = None) -> Value:
+def _list(f: Frame, items: Value | None = None, /) -> Value:
     return ListValue(items.unpack(f) if items else [])
 
 
-def _tuple(f: Frame, items: Value | None = None) -> Value:
+def _tuple(f: Frame, items: Value | None = None, /) -> Value:
     if type(items) is TupleValue:
         return items
     return TupleValue(items.unpack(f) if items else [])
 
 
-def _size(f: Frame, items: Value | None = None) -> Value:
+def _size(f: Frame, items: Value | None = None, /) -> Value:
     return SizeValue([i.realize() for i in items.unpack(f)] if items else [])
 
 
@@ -199,16 +200,16 @@ def _default_dict(f: Frame, factory: Value | None = None, /, *items: Value, **na
     return made
 
 
-def _set(f: Frame, items: Value | None = None) -> Value:
+def _set(f: Frame, items: Value | None = None, /) -> Value:
     return SetValue.of(f, items.unpack(f) if items else [])
 
 
-def _frozenset(f: Frame, items: Value | None = None) -> Value:
+def _frozenset(f: Frame, items: Value | None = None, /) -> Value:
     return SetValue.of(f, items.unpack(f) if items else [], frozenset)
 
 
-def _deque(f: Frame, items: Value | None = None, maxlen: Value | None = None) -> Value:
-    return DequeValue(items.unpack(f) if items else [], maxlen.constant() if maxlen else None)
+def _deque(f: Frame, iterable: Value | None = None, maxlen: Value | None = None) -> Value:
+    return DequeValue(iterable.unpack(f) if iterable else [], maxlen.constant() if maxlen else None)
 
 
 def _range(f: Frame, *bounds: Value) -> Value:
@@ -216,6 +217,8 @@ def _range(f: Frame, *bounds: Value) -> Value:
 
 
 def _slice(f: Frame, *parts: Value) -> Value:
+    if not 0 < len(parts) < 4:
+        return f.fold(slice, list(parts), {})
     if len(parts) == 1:
         parts = (Constant(None), *parts)
     return SliceValue([*parts, *[Constant(None)] * (3 - len(parts))])
@@ -224,7 +227,7 @@ def _slice(f: Frame, *parts: Value) -> Value:
 def _number(kind: type) -> Any:
     def make(f: Frame, value: Value | None = None, *rest: Value, **kwargs: Value) -> Value:
         if value is None:
-            return Constant(kind())
+            return f.fold(kind, [], kwargs)
         if isinstance(value, TensorValue):
             value = value.call_method(f, "item", [], {})
         number = symbolic_result(f, kind, [value, *rest]) if not kwargs else None
@@ -240,11 +243,13 @@ def _number(kind: type) -> Any:
     return make
 
 
-def _bool(f: Frame, value: Value | None = None) -> Value:
+def _bool(f: Frame, value: Value | None = None, /) -> Value:
     if isinstance(value, TensorValue) and value.cls is None and value.known_truth() is None and f.out.env.allow_scalar_outputs and value.fact.numel() == 1:  # fmt: skip
         if value.fact.dtype is not tocha.bool:
             value = f.out.call(f, "call_function", operator.ne, [value, Constant(0)], {})
         return value.call_method(f, "item", [], {})
+    if isinstance(value, SymbolValue) and value.fact.env.hint(value.fact.expr) is None:
+        return value if value.python_type() is bool else number_call(f, operator.ne, [value, Constant(0)])
     return Constant(value is not None and value.truth(f))
 
 
@@ -304,7 +309,17 @@ def _namespace(f: Frame, **attributes: Value) -> Value:
     return made
 
 
+def _old_tensor(f: Frame, *args: Value, **kwargs: Value) -> Value:
+    return f.inline(f.wrap_known(_of_old), list(args), kwargs)  # type: ignore[arg-type]
+
+
+def _of_old(*args, **kwargs):
+    """Tensor(2, 3), Tensor([1, 2]); traced."""
+    return tensor_types.construct_default(args, kwargs)
+
+
 TYPES: dict[Any, Any] = {
+    tocha.Tensor: _old_tensor,
     types.SimpleNamespace: _namespace,
     list: _list,
     tuple: _tuple,

@@ -34,6 +34,7 @@ from tocha._subclasses.errors import (
     UnsupportedOperatorException,
 )
 from tocha.autograd import forward_ad
+from tocha.fx import _symbolic_trace
 from tocha.ir.shape_env import ConstraintViolationError
 from tocha.nn import _Module as Module
 
@@ -81,6 +82,12 @@ class Capture:
             return False
         if _C._levels() or overrides.outer_modes() or forward_ad._current_level >= 0:
             # graphs know nothing of transforms' levels, of others' modes, nor of tangents
+            return None
+        if _symbolic_trace.is_fx_tracing():
+            if config.error_on_nested_fx_trace:
+                raise RuntimeError(
+                    "[capture] Detected that you are using FX to symbolically trace a dynamo-optimized function. This is not supported at the moment."
+                )
             return None
         with _LOCK:
             return self.convert(code, globals_, args, closure)

@@ -6,7 +6,9 @@ compile(dynamic=...) decide beforehand. 0 and 1 are constants always: broadcasti
 
 from __future__ import annotations
 
+import importlib
 import math
+import re
 import types
 from typing import Any
 
@@ -14,7 +16,7 @@ import tocha
 from tocha._dynamo import config
 from tocha._dynamo.source import Source
 from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv, StatelessSymbolicContext
-from tocha.ir.symbolic import Atom, free_symbols
+from tocha.ir.symbolic import free_symbols
 
 ANY: Any = object()  # in place of a number that was seen to change
 
@@ -61,6 +63,23 @@ def forget() -> None:
     _SEEN.clear()
 
 
+def listed(setting: str, name: str) -> bool:
+    """Do compiler.config.dynamic_sources and its kin name an input?"""
+    settings = importlib.import_module("tocha.compiler.config")
+    patterns = [p.strip() for p in getattr(settings, setting).split(",") if p.strip()]
+    return any(p == name or _fits(p, name) for p in patterns)
+
+
+def _fits(pattern: str, name: str) -> bool:
+    try:
+        return re.match(pattern, name) is not None
+    except re.error:
+        return False
+
+
+_BY_NAME = {"dynamic_sources": DimDynamic.DYNAMIC, "unbacked_sources": DimDynamic.SIZE_LIKE_UNBACKED}
+
+
 class Policy:
     """What one capture does with sizes and numbers."""
 
@@ -71,6 +90,9 @@ class Policy:
 
     def wishes(self, tensor: Any, source: Source, in_module: bool) -> StatelessSymbolicContext | None:
         """For each dim how its size and stride are treated; None where all are constants."""
+        for setting, wish in _BY_NAME.items():
+            if tensor.ndim and listed(setting, source.name):
+                return StatelessSymbolicContext([wish] * tensor.ndim)
         fixed = (isinstance(tensor, tocha.nn.Parameter) and config.force_parameter_static_shapes) or in_module
         if fixed and _marks_of(tensor) is _NONE:
             return None
@@ -95,6 +117,8 @@ class Policy:
 
     def number_is_symbol(self, value: Any, source: Source, in_module: bool) -> bool:
         """ints and floats from outside; bools are constants always."""
+        if any(listed(setting, source.name) for setting in _BY_NAME):
+            return math.isfinite(value) and -(2**63) <= value < 2**63
         if (type(value) is int and config.specialize_int) or (type(value) is float and config.specialize_float):
             return False
         if source.root.fetch not in ("local", "free") or _from_defaults(source):
@@ -176,7 +200,7 @@ class Promises:
     """Dims that were marked as dynamic, and must be so when capturing is done."""
 
     def __init__(self) -> None:
-        self.made: list[tuple[Atom, Source, int]] = []
+        self.made: list[tuple[Any, Source, int]] = []
 
     def add(self, env: ShapeEnv, tensor: Any, source: Source, sizes: tuple) -> None:
         for dim, (low, high) in _marks_of(tensor).dynamic.items():
@@ -187,13 +211,13 @@ class Promises:
                 continue
             (atom,) = free_symbols(size.expr)
             env.constrain_range(atom, 2 if low is None else low, math.inf if high is None else high)
-            self.made.append((atom, source, dim))
+            self.made.append((size.expr, source, dim))
 
     def check(self, env: ShapeEnv) -> None:
-        for atom, source, dim in self.made:
-            known = env.replacements.get(atom)
-            if isinstance(known, int):
-                raise _violated(source, dim, f"the program makes it {known}")
+        for expr, source, dim in self.made:
+            low, high = env.bound_sympy(expr)
+            if low == high:  # it said so, or neither more nor less is left
+                raise _violated(source, dim, f"the program makes it {low}")
 
 
 def _violated(source: Source, dim: int, why: str) -> ConstraintViolationError:

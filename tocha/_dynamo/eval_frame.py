@@ -25,6 +25,7 @@ from tocha._dynamo import (
     leaves,
     optimizers,
     promises,
+    questions,
     resume,
     subgraphs,
 )
@@ -460,6 +461,7 @@ _ = (
     decorators,
     gradients,
     promises,
+    questions,
     subgraphs,
 )  # they register what captured code does in place of some calls
 

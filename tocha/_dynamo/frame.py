@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import copy
 import enum
+import inspect
 import os
 import types
 from collections.abc import Iterable
@@ -80,6 +81,14 @@ def decoded(code: types.CodeType) -> Decoded:
 
 def forget_decoded() -> None:
     _DECODED.clear()
+
+
+def _takes(function: Any, f: Frame, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    try:
+        inspect.signature(function).bind(f, *args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 class Frame:
@@ -269,6 +278,15 @@ class Frame:
         try:
             return function(*args, **kwargs)
         except (TypeError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
+            self.raise_real(error)
+
+    def handled(self, real: Any, handler: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A call of a native function by the tracer's own code for it; arguments that this does not take are for the function itself."""
+        try:
+            return handler(self, *args, **kwargs)
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
+            if type(error) is TypeError and not _takes(handler, self, args, kwargs):
+                return self.fold(real, args, kwargs)
             self.raise_real(error)
 
     def index(self, key: Value) -> Any:

@@ -12,7 +12,7 @@ _INLINED = tuple(
     f"tocha.{room}"
     for room in (
         "nn.modules", "nn.utils", "nn.parameter", "nn.init", "nn.attention", "optim", "utils", "autograd", "amp", "_dynamo", "compiler", "func", "overrides",
-        "testing", "random", "fx", "cuda", "backends", "masked", "distributions", "_switches", "library", "_library", "serialization",
+        "testing", "random", "torch_version", "fx", "cuda", "backends", "masked", "distributions", "_switches", "library", "_library", "serialization",
     )
 )  # fmt: skip
 

@@ -11,7 +11,15 @@ from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
+from tocha._dynamo.values.containers import (
+    Container,
+    ListValue,
+    NamedTupleValue,
+    RangeValue,
+    Sequence,
+    SizeValue,
+    TupleValue,
+)
 from tocha._dynamo.values.exceptions import ExceptionValue, native_class
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class, in_python
@@ -143,7 +151,8 @@ def _kind(v: Sequence | RangeValue) -> type:
 
 def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
     if symbol == "+" and isinstance(a, Sequence) and isinstance(b, Sequence) and _kind(a) is _kind(b):  # fmt: skip
-        return a.like([*a.items, *b.items])
+        like = b if isinstance(b, SizeValue) and type(a) is TupleValue else a
+        return like.like([*a.items, *b.items])
     if symbol == "*":
         many, times = (a, b) if isinstance(a, Sequence) else (b, a)
         if isinstance(times, (Constant, SymbolValue)) and isinstance(many, Sequence):
@@ -164,6 +173,13 @@ def _has(v: Value, method: str) -> bool:
     return find_in_class(v.python_type(), method)[0] is not MISSING
 
 
+def _method_of(f: Frame, constant: Constant, name: str, other: Value) -> Value:
+    """An operator that the class of a constant has in Python, with something that is no constant."""
+    method = f.class_function(constant.python_type(), name)
+    assert method is not None
+    return method.call(f, [constant, other], {})
+
+
 def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflected: str) -> Value:
     """Python's order: the right operand first where its class is a subclass, then left, then right."""
     a, b = plain(a), plain(b)
@@ -173,12 +189,18 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
         tries.reverse()
     if ta is tb and method == reflected:
         tries = tries[:1]
+    done: Value
     for left, name, right in tries:
         if _has(left, name):
             if isinstance(left, Constant):
                 if not right.is_constant():
+                    if not isinstance(find_in_class(left.python_type(), name)[0], types.FunctionType):
+                        continue
+                    done = _method_of(f, left, name, right)
+                    if not _is_not_implemented(done):
+                        return done
                     continue
-                done: Value = f.fold(getattr(left.value, name), [right], {})
+                done = f.fold(getattr(left.value, name), [right], {})
             else:
                 done = left.call_method(f, name, [right], {})
             if not _is_not_implemented(done):
@@ -313,7 +335,11 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
         tries.reverse()
     for left, name, right in tries:
         found = find_in_class(left.python_type(), name)[0]
-        if callable(found) and found is not getattr(object, name) and not isinstance(left, (Constant, Sequence)):
+        if isinstance(left, Constant) and isinstance(found, types.FunctionType):
+            done = _method_of(f, left, name, right)
+            if not _is_not_implemented(done):
+                return done
+        elif callable(found) and found is not getattr(object, name) and not isinstance(left, (Constant, Sequence)):
             if isinstance(left, Container) and not hasattr(left, f"m_{name}"):
                 continue
             if not hasattr(found, "__code__") and not isinstance(left, Container):

@@ -201,7 +201,10 @@ class RootFrame(Frame):
         out = self.out
         if not out.calls:
             for k, (_, value) in enumerate(cg.outputs.values()):
-                raise AssertionError(f"output {k} of an empty graph: {value}")
+                if getattr(value, "input_source", None) is None:
+                    raise AssertionError(f"output {k} of an empty graph: {value}")
+                cg.load_source(value.input_source)  # what an array, or a subclass, is to the graph
+                cg.emit("STORE_FAST", f"___graph{k}")
             return
         results = [v for _, v in cg.outputs.values()]
         out.graph.output(tuple(v.node for v in results))

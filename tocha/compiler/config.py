@@ -7,11 +7,24 @@ from typing import TYPE_CHECKING, Any
 from tocha._dynamo import config as _dynamo_config
 from tocha.utils import _config_module
 
-_TABLE: _config_module.Table = {}
+_TABLE: _config_module.Table = {
+    "dynamic_sources": (
+        str,
+        "",
+        "inputs whose sizes and numbers are symbols, by name, with commas: L['x'], L['self'].width; patterns too",
+        "TORCH_COMPILE_DYNAMIC_SOURCES",
+    ),
+    "unbacked_sources": (
+        str,
+        "",
+        "inputs of whose sizes nothing is known while capturing, by name",
+        "TORCH_COMPILE_UNBACKED_SOURCES",
+    ),
+}
 # Settings of PyTorch's that nothing here depends on: whoever changes one is told so, once.
 _WITHOUT_EFFECT: dict[str, Any] = {
-    "cache_key_tag": "", "dynamic_sources": "", "dynamic_values": "", "force_cudagraph_gc": False, "force_disable_caches": False, "job_id": None, "pgo_extra_read_key": None,
-    "pgo_extra_write_key": None, "unbacked_sources": "",
+    "cache_key_tag": "", "dynamic_values": "", "force_cudagraph_gc": False, "force_disable_caches": False, "job_id": None, "pgo_extra_read_key": None,
+    "pgo_extra_write_key": None,
 }  # fmt: skip
 
 if TYPE_CHECKING:

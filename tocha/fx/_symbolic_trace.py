@@ -388,6 +388,10 @@ class Tracer(TracerBase):
         else:
             self.root = Module()
             fn = root
+        called, fn = (
+            fn,
+            fn._function if isinstance(fn, tocha._C._capture.Wrapper) else fn,
+        )  # a compiled one says what it is
         if not isinstance(fn, FunctionType):
             raise AssertionError(f"Expected FunctionType, got {type(fn)}")
         self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
@@ -405,7 +409,7 @@ class Tracer(TracerBase):
             # Inputs are made under the patches too, so that checks of concrete arguments are recorded.
             fn_to_call, args = self.create_args_for_root(fn, isinstance(root, Module), concrete_args)
             self._patch(patcher, fn_globals)
-            result = fn_to_call(*args)
+            result = (called if fn_to_call is fn else fn_to_call)(*args)
             self.create_node(
                 "output",
                 "output",

@@ -93,7 +93,10 @@ class Value:
 
     def truth(self, f: Frame) -> bool:
         if self.has_method("__bool__"):
-            return self.call_method(f, "__bool__", [], {}).truth(f)
+            said = self.call_method(f, "__bool__", [], {})
+            if not issubclass(said.python_type(), bool):
+                f.raise_(TypeError, f"__bool__ should return bool, returned {said.python_type().__name__}")
+            return said.truth(f)
         if self.has_method("__len__"):
             return self.length(f) != 0
         return True

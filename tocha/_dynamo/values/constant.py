@@ -55,6 +55,8 @@ class Constant(Value):
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         method = getattr(self.value, name, None)
+        if name == "__iter__" and isinstance(self.value, (str, bytes)) and not args and not kwargs:
+            return self.iterate(f)
         if isinstance(self.value, str) and name == "join" and len(args) == 1:
             items = args[0].unpack(f)
             if all(i.is_constant() for i in items):

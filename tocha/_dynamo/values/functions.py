@@ -319,8 +319,8 @@ class BuiltinValue(Callable_):
 
 
 class PartialValue(Callable_):
-    def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Any = None) -> None:
-        self.function, self.args, self.kwargs, self.source = function, args, kwargs, source
+    def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Any = None, real: Any = None) -> None:  # fmt: skip
+        self.function, self.args, self.kwargs, self.source, self.real = function, args, kwargs, source, real
         self.written: dict[
             str, Value
         ] = {}  # attributes of one that captured code made: functools.partialmethod's __self__
@@ -340,7 +340,21 @@ class PartialValue(Callable_):
             return DictValue({k: (Constant(k), v) for k, v in self.kwargs.items()})
         if name in self.written:
             return self.written[name].realize()
-        return super().get_attribute(f, name)
+        if name in getattr(self.real, "__dict__", ()):
+            return f.wrap(self.real.__dict__[name], self.source.attribute(name) if self.source else None)
+        if self.source is not None:
+            f.out.guards.add(self.source.attribute("__dict__"), "without", name)
+        if not self.has_method(name):  # what type itself answers, names and annotations, is the class's own
+            f.raise_(AttributeError, f"'functools.partial' object has no attribute '{name}'", name=name, obj=self)
+        if name in ("__doc__", "__module__"):
+            return Constant(getattr(functools.partial, name))
+        return f.wrap_known(functools.partial) if name == "__class__" else NativeMethod(self, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return self.call(f, args, kwargs)
+        found = self.get_attribute(f, name)
+        return f.call_native_method(self, name, args, kwargs) if isinstance(found, NativeMethod) and found.owner is self else found.call(f, args, kwargs)  # fmt: skip
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
         if self.source is not None or name in ("func", "args", "keywords"):

@@ -173,11 +173,12 @@ class ObjectValue(Value):
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
         """object.__getattribute__; None where there is nothing."""
         if name == "__dict__":
-            return self.state(f)
+            return self.state(f) if self.cls.__dictoffset__ else None
         found, holder = find_in_class(self.cls, name)
         if isinstance(found, types.MemberDescriptorType):
             return self.slot(f, name)
-        if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.GetSetDescriptorType):
+        reads = hasattr(type(found), "__get__")  # one that only writes leaves reading to the object's own dict
+        if reads and is_data_descriptor(found) and not isinstance(found, types.GetSetDescriptorType):
             return bind(f, found, self, self.cls, f.class_source(self.cls, holder, name, found))
         own = self.own(f, name)
         if own is not None:
@@ -375,17 +376,24 @@ class InstanceDict(Value):
     def as_dict(self, f: Frame) -> Any:
         made = DictValue({})
         for name in self.names(f):
-            value = self.owner.own(f, name)
+            value = self.find(f, name)
             assert value is not None
             made.put(f, Constant(name), value)
         return made
 
+    def in_slot(self, name: str) -> bool:
+        return isinstance(find_in_class(self.owner.cls, name)[0], types.MemberDescriptorType)
+
+    def find(self, f: Frame, name: str) -> Value | None:
+        return None if self.in_slot(name) else self.owner.own(f, name)
+
     def names(self, f: Frame) -> list[str]:
         o = self.owner
+        written = [n for n, v in o.written.items() if v is not None and not self.in_slot(n)]
         real = [] if o.new else list(instance_dict(o.real))
         if o.source is not None and not o.new:
             f.out.guards.add(o.dict_place(), "keys", tuple(real))
-        return [n for n in real if o.written.get(n, o) is not None] + [n for n, v in o.written.items() if v is not None and n not in real]  # fmt: skip
+        return [n for n in real if o.written.get(n, o) is not None] + [n for n in written if n not in real]
 
     def length(self, f: Frame) -> int:
         return len(self.names(f))
@@ -397,7 +405,7 @@ class InstanceDict(Value):
         return self.as_dict(f).iterate(f)
 
     def item(self, f: Frame, key: Value) -> Value:
-        found = self.owner.own(f, key.constant())
+        found = self.find(f, key.constant())
         if found is None:
             self.miss(f, key.constant())
             f.raise_(KeyError, key)
@@ -408,6 +416,8 @@ class InstanceDict(Value):
             f.out.guards.add(self.owner.dict_place(), "without", name)
 
     def set_item(self, f: Frame, key: Value, value: Value) -> None:
+        if self.in_slot(key.constant()):
+            self.refuse("mutation", "an entry beside the slot of that name")
         f.out.effects.add(self.owner)
         self.owner.written[key.constant()] = value
 
@@ -421,7 +431,7 @@ class InstanceDict(Value):
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "get" or name == "pop":
-            found = self.owner.own(f, args[0].constant())
+            found = self.find(f, args[0].constant())
             if found is None:
                 self.miss(f, args[0].constant())
                 if name == "pop" and len(args) < 2:
@@ -431,7 +441,7 @@ class InstanceDict(Value):
                 self.delete_item(f, args[0])
             return found
         if name == "__contains__":
-            found = self.owner.own(f, args[0].constant())
+            found = self.find(f, args[0].constant())
             if found is None:
                 self.miss(f, args[0].constant())
             return Constant(found is not None)
@@ -445,7 +455,7 @@ class InstanceDict(Value):
                 self.set_item(f, k, v)
             return Constant(None)
         if name == "setdefault":
-            found = self.owner.own(f, args[0].constant())
+            found = self.find(f, args[0].constant())
             if found is None:
                 found = args[1] if len(args) > 1 else Constant(None)
                 self.set_item(f, args[0], found)
@@ -453,6 +463,11 @@ class InstanceDict(Value):
         return self.as_dict(f).call_method(f, name, args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
+        if self.owner.custom_reads:  # whose code may be what this is made for
+            cg.start_call(instance_dict)
+            cg.load(self.owner)
+            cg.end_call(1)
+            return
         cg.load(self.owner)
         cg.load_attribute("__dict__")
 
@@ -670,7 +685,7 @@ def function_of(f: Frame, real: types.FunctionType, source: Any) -> FunctionValu
 
 
 class Identity(Value):
-    """id() of a value: good for comparing and as a key, but no number."""
+    """id() of a value that captured code makes: good for comparing and as a key, but no number."""
 
     def __init__(self, of: Value) -> None:
         self.of = of

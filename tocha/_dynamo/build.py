@@ -14,6 +14,7 @@ import tocha
 from tocha import _C
 from tocha._core.library_name import ours
 from tocha._dynamo import leaves, native_calls
+from tocha._dynamo.guards import own_order
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
@@ -164,16 +165,17 @@ def _subclass(f: Frame, real: Any, source: Source | None) -> Value:
     value = ContainerObject(type(real), inner, real, source)
     f.out.memo[id(real)] = (real, value)
     if isinstance(inner, DictValue):
+        keys = tuple(own_order(real) if isinstance(real, collections.OrderedDict) else dict.keys(real))
         if source is not None:
-            f.out.guards.add(source, "keys", tuple(dict.keys(real)))
-        for k, v in dict.items(real):
-            inner.put(f, wrap(f, k, None), Lazy(f, v, source.dict_item(k) if source else None))
+            f.out.guards.add_keys(source, keys, type(real))
+        step = source.items_of(dict, real) if source else None
+        for k in keys:
+            inner.put(f, wrap(f, k, None), Lazy(f, dict.__getitem__(real, k), step(k) if step else None))
     elif isinstance(inner, ListValue) and isinstance(real, list):
         if source is not None:
             f.out.guards.add(source, "length", list.__len__(real))
-        inner.items[:] = [
-            Lazy(f, v, source.list_item(i) if source else None) for i, v in enumerate(list.__iter__(real))
-        ]
+        step = source.items_of(list, real) if source else None
+        inner.items[:] = [Lazy(f, v, step(i) if step else None) for i, v in enumerate(list.__iter__(real))]
     else:
         raise Unsupported("value", f"an object of type {type(real).__name__}")
     return value

@@ -37,7 +37,7 @@ class DictValue(Container):
     def settle_keys(self, f: Frame) -> None:
         """Somebody asks for more than single keys: which there are, in which order, is guarded."""
         if self.all_keys is not None and self.place is not None:
-            f.out.guards.add(self.place, "keys", self.all_keys)
+            f.out.guards.add_keys(self.place, self.all_keys, self.cls)
             self.all_keys = None
 
     def touch(self, f: Frame) -> None:

@@ -6,6 +6,7 @@ import collections
 import contextvars
 import enum
 import functools
+import threading
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of, in_python
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty, is_tuple_class
-from tocha._dynamo.values.weak import WeakReference, referent_of
+from tocha._dynamo.values.weak import ProxyValue, WeakReference, behind, referent_of
 from tocha.nn import _Module as Module
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ _NATIVE_CALLABLES = (
 
 def wrap(f: Frame, real: Any, source: Source | None) -> Value:
     """Tracks an object. Without a source it is one that cannot change: reached from code or a class."""
+    if type(real) in weakref.ProxyTypes:  # isinstance() would ask its object, which may be gone
+        return f.out.memo.setdefault(id(real), (real, _weak_proxy(f, real, source)))[1]
     if type(real) in (int, float) and source is not None:
         symbol = f.out.number_input(real, source)
         if symbol is not None:
@@ -301,6 +304,15 @@ def _weak_reference(f: Frame, real: Any, source: Source | None) -> Value:
     return WeakReference(referent, None, type(real), source)
 
 
+def _weak_proxy(f: Frame, real: Any, source: Source | None) -> Value:
+    try:
+        referent = behind(real)
+    except ReferenceError as error:
+        raise Unsupported("value", f"a weakref.proxy: {error}") from None
+    _guard_type(f, real, source)
+    return ProxyValue(wrap(f, referent, source.call(behind) if source is not None else None), type(real), source)
+
+
 def _context_variable(f: Frame, real: Any, source: Source | None) -> Value:
     _same(f, real, source)
     return ContextVariable(real, Source("object", real, None, real.name))
@@ -315,7 +327,7 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
     if leaves.is_operator(real):
         _same(f, real, source)
         return BuiltinValue(real, source)
-    if not in_python(cls) and cls is not types.SimpleNamespace:
+    if not in_python(cls) and cls not in (types.SimpleNamespace, threading.local):
         if cls in leaves.PURE_CLASSES:
             if source is not None:
                 f.out.guards.add(source, "constant", real)

@@ -41,6 +41,7 @@ from tocha._dynamo.values.scopes import GlobalsValue
 from tocha._dynamo.values.subclasses import ContainerObject, is_tuple_class
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.weak import ProxyValue
 from tocha.autograd import _record_function
 
 if TYPE_CHECKING:
@@ -338,6 +339,8 @@ def _classes(f: Frame, spec: Value) -> Any:
 @known(builtins.isinstance)
 def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
     classes = _classes(f, spec)
+    if isinstance(value, ProxyValue) and not issubclass(value.cls, classes):
+        return isinstance_(f, value.referent.realize(), spec)
     if isinstance(value, TensorValue):
         if value.cls is not None:
             return f.fold_real(issubclass, [value.cls, classes], {})
@@ -487,7 +490,9 @@ def id_(f: Frame, value: Value) -> Value:
 
 
 @known(builtins.vars)
-def vars_(f: Frame, value: Value) -> Value:
+def vars_(f: Frame, value: Value | None = None) -> Value:
+    if value is None:
+        return locals_(f)
     return value.get_attribute(f, "__dict__")
 
 
@@ -674,11 +679,6 @@ def namedtuple(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
 @known(typing.cast)
 def cast(f: Frame, kind: Value, value: Value) -> Value:
     return value
-
-
-@known(inspect.signature)
-def signature(f: Frame, function: Value) -> Value:
-    return f.fold(inspect.signature, [function], {})
 
 
 @known(tocha.is_tensor)

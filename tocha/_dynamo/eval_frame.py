@@ -23,9 +23,11 @@ from tocha._dynamo import (
     gradients,
     guards,
     leaves,
+    native_calls,
     optimizers,
     promises,
     resume,
+    signatures,
     subgraphs,
 )
 from tocha._dynamo import dynamic as dynamic_sizes
@@ -274,6 +276,12 @@ def compile(
         }
         return with_compiled_backward(made, how)
     return made
+
+
+@native_calls.known(compile)
+def _compile_in_captured_code(f: Any, model: Any = None, /, **settings: Any) -> Any:
+    """What captured code compiles is part of what is captured: the function itself."""
+    return f.wrap_known(lambda m: m) if model is None else model
 
 
 def with_compiled_backward(compiled: Any, how: dict[str, Any]) -> Any:

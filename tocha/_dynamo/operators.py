@@ -18,6 +18,7 @@ from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_i
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, are_symbolic
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.weak import ProxyValue
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -240,6 +241,7 @@ def _identity(v: Value) -> Any:
 
 def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
     function, method, reflected = COMPARE[symbol]
+    a, b = (v.referent.realize() if isinstance(v, ProxyValue) else v for v in (a, b))
     if are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):

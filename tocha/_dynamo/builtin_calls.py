@@ -6,7 +6,6 @@ import builtins
 import collections
 import copyreg
 import functools
-import inspect
 import logging
 import math
 import operator

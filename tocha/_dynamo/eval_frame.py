@@ -468,6 +468,7 @@ _ = (
     decorators,
     gradients,
     promises,
+    signatures,
     subgraphs,
 )  # they register what captured code does in place of some calls
 

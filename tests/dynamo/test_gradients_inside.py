@@ -148,3 +148,26 @@ def test_what_needs_no_gradient_retains_none():
     f = tocha.compile(lambda x: (x + 1).retain_grad(), backend="eager")
     with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad=False"):
         f(tocha.ones(2))
+
+
+def test_hooks_of_inputs_that_are_set_and_taken_away():
+    def new_after_old(x, old):
+        old.remove()
+        return x.register_hook(lambda g: g * 3), x * 2
+
+    def old_after_new(x, old):
+        made = x.register_hook(lambda g: g * 3)
+        old.remove()
+        return [made], x * 2
+
+    def at_once(x, old):
+        made = x.register_hook(lambda g: g * 3)
+        made.remove()
+        made.remove()
+        return made, x * 2
+
+    for f, factor in ((new_after_old, 3.0), (old_after_new, 3.0), (at_once, 10.0)):
+        x = tocha.ones(2, requires_grad=True)
+        old = x.register_hook(lambda g: g * 10)
+        tocha.compile(f, backend="eager", fullgraph=True)(x, old)[1].sum().backward()
+        assert tocha.equal(x.grad, tocha.full((2,), 2 * factor)) and len(x._backward_hooks) == 1

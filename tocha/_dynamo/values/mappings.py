@@ -26,6 +26,7 @@ class DictValue(Container):
         self.factory: Value | None = None
         self.attributes: dict[str, Value] = {}  # of an OrderedDict that captured code made: state_dict() has one
         self.all_keys: tuple | None = None  # of one from outside, until they are guarded as a whole
+        self.before: dict[Any, tuple[Value, Value]] | None = None  # of one from outside that was changed: as it came
 
     @property
     def place(self) -> Source | None:
@@ -42,7 +43,18 @@ class DictValue(Container):
 
     def touch(self, f: Frame) -> None:
         self.settle_keys(f)
+        if self.before is None and self.source is not None:
+            self.before = dict(self.entries)
         super().touch(f)
+
+    def taken_out(self) -> list[Value] | None:
+        """The keys that are missing now, where that is all that changed."""
+        if self.before is None or [*self.entries] != [h for h in self.before if h in self.entries]:
+            return None
+        if any(self.before[h] is not entry for h, entry in self.entries.items()):
+            return None
+        gone = [k for h, (k, _) in self.before.items() if h not in self.entries]
+        return gone if all(k.is_constant() for k in gone) else None
 
     def has(self, f: Frame, key: Value) -> bool:
         h = key.hash_key(f)
@@ -263,6 +275,11 @@ class DictValue(Container):
         self.attributes[name] = value
 
     def apply(self, cg: Codegen) -> None:
+        gone = self.taken_out()
+        if gone is not None:  # what others put into it meanwhile stays: a tensor's hooks, by the library
+            for key in gone:
+                cg.call_method_of(self, "pop", [key])
+            return
         cg.call_method_of(self, "clear", [])
         cg.call_method_of(self, "update", [DictValue(self.entries)])
 

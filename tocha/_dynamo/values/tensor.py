@@ -42,15 +42,39 @@ class InputHook(HandleValue):
 
     def __init__(self, tensor: TensorValue, method: str, hook: Value) -> None:
         self.tensor, self.method, self.hook = tensor, method, hook
+        self.removed = False
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        return NativeMethod(self, name) if name == "remove" else super().get_attribute(f, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name != "remove" or args or kwargs:
+            self.refuse("attribute", f"{name}()")
+        self.removed = True
+        return Constant(None)
 
     def parts(self) -> list[Value]:
         return [self.tensor, self.hook]
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call_method_of(self.tensor, self.method, [self.hook], keep=True)
+        if not self.removed:
+            cg.call_method_of(self.tensor, self.method, [self.hook], keep=True)
+            return
+        cg.start_call(set_and_removed)
+        cg.load(self.tensor)
+        cg.load_constant(self.method)
+        cg.load(self.hook)
+        cg.end_call(3)
 
     def apply(self, cg: Codegen) -> None:
         """Nothing is left to do once it was made."""
+
+
+def set_and_removed(tensor: Any, method: str, hook: Any) -> Any:
+    """The handle of a hook that was taken away again."""
+    handle = getattr(tensor, method)(hook)
+    handle.remove()
+    return handle
 
 
 class TensorValue(Value):

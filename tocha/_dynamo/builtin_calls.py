@@ -94,6 +94,8 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if isinstance(function, types.MethodWrapperType):
         if isinstance(function.__self__, types.MemberDescriptorType):
             return _slot(f, function, args)
+        if args and isinstance(args[0].realize(), TensorValue) and isinstance(function.__self__, types.GetSetDescriptorType):  # fmt: skip
+            return args[0].realize().get_attribute(f, function.__self__.__name__)
         owner = f.wrap_known(function.__self__)
         if isinstance(owner, BuiltinValue):
             return f.fold(function, args, kwargs)

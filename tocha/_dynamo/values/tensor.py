@@ -147,6 +147,12 @@ class TensorValue(Value):
             held, holder = find_in_class(self.cls, name)
             if held is not MISSING and holder not in tocha.Tensor.__mro__:
                 return bind(f, held, self, self.cls, f.class_source(self.cls, holder, name, held))
+        if self.cls is not None or f.out.overriding.modes:
+            from tocha._dynamo import overrides
+
+            taken = overrides.take_over_read(f, self, name)
+            if taken is not None:
+                return taken
         if name == "shape":
             return SizeValue(f.out.sizes(f, self))
         if name == "device":

@@ -245,3 +245,41 @@ def test_a_parameter_whose_class_hands_calls_on():
     w, x = Handed(tocha.ones(2, 2)), tocha.ones(2)
     result = tocha.compile(lambda x: tocha.nn.functional.linear(x, w) + w.ndim, backend="eager", fullgraph=True)(x)
     assert type(result) is tocha.Tensor and tocha.equal(result, tocha.full((2,), 4.0))
+
+
+def test_operators_that_a_class_has_of_its_own():
+    class Own(tocha.Tensor):
+        def __add__(self, other):
+            return tocha.sub(self, other)
+
+        def __radd__(self, other):
+            return tocha.mul(super().__radd__(other), 3)
+
+        def __neg__(self):
+            return "negative"
+
+        def __lt__(self, other):
+            return "less"
+
+        def __getitem__(self, i):
+            return tocha.Tensor.__getitem__(self, i).sub(5)
+
+        def __len__(self):
+            return super().__len__() + 40
+
+        def __mul__(self, other):
+            return NotImplemented
+
+        def __iadd__(self, other):
+            return self.mul_(10)
+
+        def sigmoid(self):
+            return tocha.Tensor.sigmoid(self) + 1
+
+    def f(x, y):
+        z = x - 0
+        z += 1
+        return x + 1, 1 + x, y + x, -x, x < 3, y > x, x[1], len(x), z, x.sigmoid()
+
+    x, y = tocha.ones(2).as_subclass(Own), tocha.ones(2)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, y), f(x, y))

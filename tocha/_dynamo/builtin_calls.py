@@ -204,6 +204,8 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
         if name in ("add_note", "with_traceback"):
             return owner.call_method(f, name, rest, kwargs)
         raise Unsupported("builtin", f"{cls.__name__}.{name}")
+    if isinstance(owner, TensorValue) and owner.special(f, name) is not None:
+        return owner.native(f, name, rest, kwargs)
     if isinstance(owner, Container) and hasattr(owner, f"m_{name}"):
         return f.checked(getattr(owner, f"m_{name}"), f, *rest, **kwargs)
     return owner.call_method(f, name, rest, kwargs)

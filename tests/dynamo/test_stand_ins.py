@@ -4,6 +4,7 @@ import functools
 import inspect
 import threading
 import typing
+import warnings
 import weakref
 
 import pytest
@@ -142,3 +143,24 @@ def test_what_captured_code_compiles_is_part_of_it():
     counter = CompileCounter()
     assert same(tocha.compile(f, backend=counter, fullgraph=True)(tocha.ones(2)), tocha.full((2,), 5.0))
     assert counter.frame_count == 1
+
+
+def test_filters_of_warnings_around_captured_code():
+    def caught(x):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("ignore")
+            y = x + 1
+        return y, len(seen)
+
+    def left(x):
+        warnings.simplefilter("error")
+        return x + 1
+
+    x, before = tocha.ones(2), [*warnings.filters]
+    assert same(whole(caught)(x), caught(x)) and warnings.filters == before
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.warn("said once", stacklevel=1)
+        whole(left)(x)
+        with pytest.raises(UserWarning):
+            warnings.warn("said once", stacklevel=1)

@@ -679,6 +679,33 @@ def namedtuple(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
     return f.fold(collections.namedtuple, list(args), kwargs)
 
 
+class _Told(Value):
+    """A call without arguments or result that the library of Python is told a change by, when changes are replayed."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function, self.new = function, False
+
+    def python_type(self) -> type:
+        return type(None)
+
+    def parts(self) -> list[Value]:
+        return []
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_constant(None)
+
+    def apply(self, cg: Any) -> None:
+        cg.start_call(self.function)
+        cg.end_call(0, keep=False)
+
+
+@known(warnings._filters_mutated)  # type: ignore[attr-defined]
+def filters_mutated(f: Frame) -> Value:
+    """The filters of warnings have changed: what was decided by them is forgotten."""
+    f.out.effects.add(_Told(warnings._filters_mutated))  # type: ignore[attr-defined]
+    return Constant(None)
+
+
 @known(typing.cast)
 def cast(f: Frame, kind: Value, value: Value) -> Value:
     return value

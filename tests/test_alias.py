@@ -284,6 +284,12 @@ def test_run_a_module_and_code(script, tmp_path):
     )
 
 
+def test_what_is_run_is_compiled_as_it_says(script):
+    text = "def f(a: int): pass\nprint(f.__annotations__)"
+    assert python("-m", "tocha", "run", script(text)).strip() == "{'a': <class 'int'>}"
+    assert python("-m", "tocha", "run", "-c", text).strip() == "{'a': <class 'int'>}"
+
+
 def test_run_without_a_program():
     assert "usage: tocha run" in python("-m", "tocha", "run", fails=True)
 

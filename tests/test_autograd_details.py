@@ -688,3 +688,13 @@ def test_what_a_failed_walk_had_queued_is_never_called():
         y.sum().backward()
     (x * 3).sum().backward()
     assert seen == []
+
+
+def test_what_a_tensor_retains_is_its_own():
+    x = tocha.ones(2, 3, requires_grad=True)
+    y = x * 2
+    y.retain_grad()
+    y.sum().backward()
+    assert y.grad.stride() == (3, 1)
+    y.grad.mul_(5)  # not a number seen six times, nor what went on to x
+    assert tocha.equal(y.grad, tocha.full((2, 3), 5.0)) and tocha.equal(x.grad, tocha.full((2, 3), 2.0))

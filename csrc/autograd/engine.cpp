@@ -11,6 +11,7 @@
 #include "core/profile.h"
 #include "core/sparse.h"
 #include "ops/arithmetic.h"
+#include "ops/copies.h"
 
 namespace tocha::autograd {
 namespace {
@@ -206,7 +207,8 @@ class Walk {
     for (auto& r : node.extras->retained) {
       if (!grads[r.input]) continue;
       AutogradMeta& m = autograd_meta(r.tensor);
-      m.grad = m.grad ? sum_of(m.grad, grads[r.input]) : grads[r.input];
+      const Tensor& g = grads[r.input];  // the walk goes on with it: what the tensor keeps is its own
+      m.grad = m.grad ? sum_of(m.grad, g) : is_sparse(g) ? sparse_copy(g) : ops::clone(g, MemoryFormat::Contiguous);
     }
   }
 

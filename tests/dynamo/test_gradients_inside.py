@@ -148,3 +148,46 @@ def test_what_needs_no_gradient_retains_none():
     f = tocha.compile(lambda x: (x + 1).retain_grad(), backend="eager")
     with pytest.raises(RuntimeError, match="can't retain_grad on Tensor that has requires_grad=False"):
         f(tocha.ones(2))
+
+
+def test_hooks_of_inputs_that_are_set_and_taken_away():
+    def new_after_old(x, old):
+        old.remove()
+        return x.register_hook(lambda g: g * 3), x * 2
+
+    def old_after_new(x, old):
+        made = x.register_hook(lambda g: g * 3)
+        old.remove()
+        return [made], x * 2
+
+    def at_once(x, old):
+        made = x.register_hook(lambda g: g * 3)
+        made.remove()
+        made.remove()
+        return made, x * 2
+
+    for f, factor in ((new_after_old, 3.0), (old_after_new, 3.0), (at_once, 10.0)):
+        x = tocha.ones(2, requires_grad=True)
+        old = x.register_hook(lambda g: g * 10)
+        tocha.compile(f, backend="eager", fullgraph=True)(x, old)[1].sum().backward()
+        assert tocha.equal(x.grad, tocha.full((2,), 2 * factor)) and len(x._backward_hooks) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_hook_that_keeps_what_it_sees_is_no_part_of_a_graph(backend):
+    seen = []
+
+    def f(x):
+        y = x * 2
+
+        def keep(grad):
+            seen.append(grad)
+            return grad * 3
+
+        y.register_hook(keep)
+        return y.sum()
+
+    x = tocha.ones(2, requires_grad=True)
+    tocha.compile(f, backend=backend)(x).backward()
+    assert tocha.equal(x.grad, tocha.full((2,), 6.0))
+    assert [type(g) for g in seen] == [tocha.Tensor] and tocha.equal(seen[0], tocha.ones(2))

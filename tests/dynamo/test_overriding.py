@@ -209,3 +209,77 @@ def test_modules_whose_parameters_have_no_shape_yet():
     first = compiled(tocha.ones(3, 5))
     assert first.shape == (3, 2) and module[0].weight.shape == (4, 5)
     assert tocha.equal(compiled(tocha.ones(3, 5)), first) and tocha.equal(module(tocha.ones(3, 5)), first)
+
+
+def test_what_is_read_of_a_tensor_is_asked_too():
+    class Wide(tocha.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func == tocha.Tensor.ndim.__get__:
+                return 10
+            if func == tocha.Tensor.shape.__get__:
+                return (7,)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    class Mode(tocha.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return 20 if func == tocha.Tensor.ndim.__get__ else func(*args, **(kwargs or {}))
+
+    def of_a_class(x):
+        return x.ndim, x.shape, x.dtype, x.requires_grad, (x + 1).ndim, x.dim()
+
+    def of_a_mode(x):
+        with Mode():
+            return x.ndim, x.shape, x + 1
+
+    for f, x in ((of_a_class, tocha.ones(2).as_subclass(Wide)), (of_a_mode, tocha.ones(2))):
+        assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))
+
+
+def test_a_parameter_whose_class_hands_calls_on():
+    class Handed(tocha.nn.Parameter):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    w, x = Handed(tocha.ones(2, 2)), tocha.ones(2)
+    result = tocha.compile(lambda x: tocha.nn.functional.linear(x, w) + w.ndim, backend="eager", fullgraph=True)(x)
+    assert type(result) is tocha.Tensor and tocha.equal(result, tocha.full((2,), 4.0))
+
+
+def test_operators_that_a_class_has_of_its_own():
+    class Own(tocha.Tensor):
+        def __add__(self, other):
+            return tocha.sub(self, other)
+
+        def __radd__(self, other):
+            return tocha.mul(super().__radd__(other), 3)
+
+        def __neg__(self):
+            return "negative"
+
+        def __lt__(self, other):
+            return "less"
+
+        def __getitem__(self, i):
+            return tocha.Tensor.__getitem__(self, i).sub(5)
+
+        def __len__(self):
+            return super().__len__() + 40
+
+        def __mul__(self, other):
+            return NotImplemented
+
+        def __iadd__(self, other):
+            return self.mul_(10)
+
+        def sigmoid(self):
+            return tocha.Tensor.sigmoid(self) + 1
+
+    def f(x, y):
+        z = x - 0
+        z += 1
+        return x + 1, 1 + x, y + x, -x, x < 3, y > x, x[1], len(x), z, x.sigmoid()
+
+    x, y = tocha.ones(2).as_subclass(Own), tocha.ones(2)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, y), f(x, y))

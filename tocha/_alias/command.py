@@ -40,7 +40,7 @@ def _run_script(path: str, arguments: Sequence[str]) -> None:
         return
     sys.path[0] = os.path.dirname(os.path.realpath(path))
     with io.open_code(os.path.abspath(path)) as file:
-        code = compile(file.read(), path, "exec")
+        code = compile(file.read(), path, "exec", dont_inherit=True)  # nor `annotations` from here
     loader = importlib.machinery.SourceFileLoader("__main__", path)
     vars(main).update(__file__=path, __cached__=None, __loader__=loader, __spec__=None, __package__=None)
     exec(code, vars(main))
@@ -67,7 +67,7 @@ def _run(arguments: list[str]) -> int:
     elif arguments[0] == "-c":
         sys.argv[:] = ["-c", *arguments[2:]]
         sys.path[0] = ""
-        exec(compile(arguments[1], "<string>", "exec"), vars(_fresh_main()))
+        exec(compile(arguments[1], "<string>", "exec", dont_inherit=True), vars(_fresh_main()))
     else:
         _run_script(arguments[0], arguments[1:])
     return 0

@@ -6,6 +6,7 @@ import collections
 import contextvars
 import enum
 import functools
+import threading
 import types
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import tocha
 from tocha import _C
 from tocha._core.library_name import ours
 from tocha._dynamo import leaves, native_calls
+from tocha._dynamo.guards import own_order
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
@@ -35,7 +37,7 @@ from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of, in_python
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty, is_tuple_class
-from tocha._dynamo.values.weak import WeakReference, referent_of
+from tocha._dynamo.values.weak import ProxyValue, WeakReference, behind, referent_of
 from tocha.nn import _Module as Module
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ _NATIVE_CALLABLES = (
 
 def wrap(f: Frame, real: Any, source: Source | None) -> Value:
     """Tracks an object. Without a source it is one that cannot change: reached from code or a class."""
+    if type(real) in weakref.ProxyTypes:  # isinstance() would ask its object, which may be gone
+        return f.out.memo.setdefault(id(real), (real, _weak_proxy(f, real, source)))[1]
     if type(real) in (int, float) and source is not None:
         symbol = f.out.number_input(real, source)
         if symbol is not None:
@@ -170,16 +174,17 @@ def _subclass(f: Frame, real: Any, source: Source | None) -> Value:
     value = ContainerObject(type(real), inner, real, source)
     f.out.memo[id(real)] = (real, value)
     if isinstance(inner, DictValue):
+        keys = tuple(own_order(real) if isinstance(real, collections.OrderedDict) else dict.keys(real))
         if source is not None:
-            f.out.guards.add(source, "keys", tuple(dict.keys(real)))
-        for k, v in dict.items(real):
-            inner.put(f, wrap(f, k, None), Lazy(f, v, source.dict_item(k) if source else None))
+            f.out.guards.add_keys(source, keys, type(real))
+        step = source.items_of(dict, real) if source else None
+        for k in keys:
+            inner.put(f, wrap(f, k, None), Lazy(f, dict.__getitem__(real, k), step(k) if step else None))
     elif isinstance(inner, ListValue) and isinstance(real, list):
         if source is not None:
             f.out.guards.add(source, "length", list.__len__(real))
-        inner.items[:] = [
-            Lazy(f, v, source.list_item(i) if source else None) for i, v in enumerate(list.__iter__(real))
-        ]
+        step = source.items_of(list, real) if source else None
+        inner.items[:] = [Lazy(f, v, step(i) if step else None) for i, v in enumerate(list.__iter__(real))]
     else:
         raise Unsupported("value", f"an object of type {type(real).__name__}")
     return value
@@ -305,6 +310,15 @@ def _weak_reference(f: Frame, real: Any, source: Source | None) -> Value:
     return WeakReference(referent, None, type(real), source)
 
 
+def _weak_proxy(f: Frame, real: Any, source: Source | None) -> Value:
+    try:
+        referent = behind(real)
+    except ReferenceError as error:
+        raise Unsupported("value", f"a weakref.proxy: {error}") from None
+    _guard_type(f, real, source)
+    return ProxyValue(wrap(f, referent, source.call(behind) if source is not None else None), type(real), source)
+
+
 def _context_variable(f: Frame, real: Any, source: Source | None) -> Value:
     _same(f, real, source)
     return ContextVariable(real, Source("object", real, None, real.name))
@@ -319,7 +333,7 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
     if leaves.is_operator(real):
         _same(f, real, source)
         return BuiltinValue(real, source)
-    if not in_python(cls) and cls is not types.SimpleNamespace:
+    if not in_python(cls) and cls not in (types.SimpleNamespace, threading.local):
         if cls in leaves.PURE_CLASSES:
             if source is not None:
                 f.out.guards.add(source, "constant", real)

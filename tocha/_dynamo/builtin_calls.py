@@ -6,7 +6,6 @@ import builtins
 import collections
 import copyreg
 import functools
-import inspect
 import logging
 import math
 import operator
@@ -41,6 +40,7 @@ from tocha._dynamo.values.scopes import GlobalsValue
 from tocha._dynamo.values.subclasses import ContainerObject, is_tuple_class
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.weak import ProxyValue
 from tocha.autograd import _record_function
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if isinstance(function, types.MethodWrapperType):
         if isinstance(function.__self__, types.MemberDescriptorType):
             return _slot(f, function, args)
+        if args and isinstance(args[0].realize(), TensorValue) and isinstance(function.__self__, types.GetSetDescriptorType):  # fmt: skip
+            return args[0].realize().get_attribute(f, function.__self__.__name__)
         owner = f.wrap_known(function.__self__)
         if isinstance(owner, BuiltinValue):
             return f.fold(function, args, kwargs)
@@ -202,6 +204,8 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
         if name in ("add_note", "with_traceback"):
             return owner.call_method(f, name, rest, kwargs)
         raise Unsupported("builtin", f"{cls.__name__}.{name}")
+    if isinstance(owner, TensorValue) and owner.special(f, name) is not None:
+        return owner.native(f, name, rest, kwargs)
     if isinstance(owner, Container) and hasattr(owner, f"m_{name}"):
         return f.checked(getattr(owner, f"m_{name}"), f, *rest, **kwargs)
     return owner.call_method(f, name, rest, kwargs)
@@ -345,6 +349,8 @@ def _classes(f: Frame, spec: Value) -> Any:
 @known(builtins.isinstance)
 def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
     classes = _classes(f, spec)
+    if isinstance(value, ProxyValue) and not issubclass(value.cls, classes):
+        return isinstance_(f, value.referent.realize(), spec)
     if isinstance(value, TensorValue):
         if value.cls is not None:
             return f.fold_real(issubclass, [value.cls, classes], {})
@@ -498,7 +504,9 @@ def id_(f: Frame, value: Value) -> Value:
 
 
 @known(builtins.vars)
-def vars_(f: Frame, value: Value) -> Value:
+def vars_(f: Frame, value: Value | None = None) -> Value:
+    if value is None:
+        return locals_(f)
     return value.get_attribute(f, "__dict__")
 
 
@@ -685,25 +693,36 @@ def namedtuple(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
     return f.fold(collections.namedtuple, list(args), kwargs)
 
 
+class _Told(Value):
+    """A call without arguments or result that the library of Python is told a change by, when changes are replayed."""
+
+    def __init__(self, function: Callable) -> None:
+        self.function, self.new = function, False
+
+    def python_type(self) -> type:
+        return type(None)
+
+    def parts(self) -> list[Value]:
+        return []
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_constant(None)
+
+    def apply(self, cg: Any) -> None:
+        cg.start_call(self.function)
+        cg.end_call(0, keep=False)
+
+
+@known(warnings._filters_mutated)  # type: ignore[attr-defined]
+def filters_mutated(f: Frame) -> Value:
+    """The filters of warnings have changed: what was decided by them is forgotten."""
+    f.out.effects.add(_Told(warnings._filters_mutated))  # type: ignore[attr-defined]
+    return Constant(None)
+
+
 @known(typing.cast)
 def cast(f: Frame, kind: Value, value: Value) -> Value:
     return value
-
-
-@known(inspect.signature)
-def signature(f: Frame, function: Value) -> Value:
-    bound = isinstance(function, MethodValue) and isinstance(function.function, FunctionValue)
-    found = f.fold(inspect.signature, [function.function if bound else function], {})  # type: ignore[attr-defined]
-    return f.fold_real(_of_method, [getattr(found, "real", None) or found.constant()], {}) if bound else found
-
-
-def _of_method(whole: inspect.Signature) -> inspect.Signature:
-    """Without the parameter for what it is bound to."""
-    parameters = list(whole.parameters.values())
-    if not parameters:
-        raise ValueError("invalid method signature")
-    takes_all = parameters[0].kind is inspect.Parameter.VAR_POSITIONAL
-    return whole if takes_all else whole.replace(parameters=parameters[1:])
 
 
 @known(tocha.is_tensor)

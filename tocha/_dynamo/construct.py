@@ -51,6 +51,9 @@ def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, V
         return f.handled(cls.value, CALLS[cls.value], args, kwargs)
     if cls.value in polyfills.TABLE:
         return call_polyfill(f, cls.value, args, kwargs)
+    instead = find_in_class(type(cls.value), "__call__")[0]
+    if isinstance(instead, type):  # a TypedDict: calling it calls dict
+        return call_class(f, f.wrap_known(instead), args, kwargs)  # type: ignore[arg-type]
     custom = f.class_function(type(cls.value), "__call__")
     if custom is not None and not isinstance(cls.value, enum.EnumMeta):
         return custom.call(f, [cls, *args], kwargs)

@@ -95,6 +95,15 @@ def _backward(f: Frame, owner: ClassValue, ctx: Value, result: Value) -> None:
         raise Unsupported("autograd", f"{cls.__name__}.{name}, which raises an error") from raised
 
 
+def look_through(f: Frame, hook: Value, tensor: TensorValue) -> None:
+    """Goes through a hook of a tensor that the graph makes: whoever traces the graph calls it on gradients that are none."""
+    with _Aside(f.out, [hook], "a hook"):
+        try:
+            _without_grad(lambda f: hook.call(f, [_gradient(f, tensor)], {}), f)
+        except Observed:
+            return  # it says so when it is called
+
+
 def _gradient(f: Frame, result: Value) -> Value:
     if not isinstance(result, TensorValue):
         return Constant(None)
@@ -107,8 +116,8 @@ def _gradient(f: Frame, result: Value) -> Value:
 class _Aside:
     """While it is entered, what is captured leaves guards and inputs behind, and nothing else; other changes are refused."""
 
-    def __init__(self, out: Output, given: list[Value]) -> None:
-        self.out, self.given = out, given
+    def __init__(self, out: Output, given: list[Value], what: str = "forward or backward of an autograd.Function") -> None:  # fmt: skip
+        self.out, self.given, self.what = out, given, what
 
     def __enter__(self) -> None:
         out = self.out
@@ -127,7 +136,7 @@ class _Aside:
             return  # capture starts again
         reached = _reachable(self.given)
         if self._changes() != self.before[1:] or any(v.source is not None or id(v) in reached for v in changed):
-            raise Unsupported("mutation", "a change of an object in forward or backward of an autograd.Function")
+            raise Unsupported("mutation", f"a change of an object in {self.what}")
         out.calls = self.before[0]
         self._remove_nodes()
 

@@ -23,10 +23,12 @@ from tocha._dynamo import (
     gradients,
     guards,
     leaves,
+    native_calls,
     optimizers,
     promises,
     questions,
     resume,
+    signatures,
     subgraphs,
 )
 from tocha._dynamo import dynamic as dynamic_sizes
@@ -277,6 +279,12 @@ def compile(
     return made
 
 
+@native_calls.known(compile)
+def _compile_in_captured_code(f: Any, model: Any = None, /, **settings: Any) -> Any:
+    """What captured code compiles is part of what is captured: the function itself."""
+    return f.wrap_known(lambda m: m) if model is None else model
+
+
 def with_compiled_backward(compiled: Any, how: dict[str, Any]) -> Any:
     """backward() that is called in compiled code is compiled in the same way."""
     from tocha._dynamo import compiled_autograd
@@ -462,6 +470,7 @@ _ = (
     gradients,
     promises,
     questions,
+    signatures,
     subgraphs,
 )  # they register what captured code does in place of some calls
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -119,6 +120,11 @@ def filtered(keep: Callable[[list[GuardFilterEntry]], list[bool]]) -> Callable[[
     return chosen
 
 
+def own_order(real: collections.OrderedDict) -> dict[Any, None]:
+    """Its keys as those of a plain dict, past what its class makes of iterating over it."""
+    return dict.fromkeys(collections.OrderedDict.__iter__(real))
+
+
 class Guards:
     def __init__(self, env: ShapeEnv) -> None:
         self.found: dict[tuple, Guard] = {}
@@ -133,6 +139,10 @@ class Guards:
         if source.fetch == "object" and test in ("same", "type"):
             return  # held by the tree itself
         self._insert(Guard(source, test, key))
+
+    def add_keys(self, source: Source, keys: tuple, cls: type) -> None:
+        """Which keys a dict has, in their order: an OrderedDict keeps that beside the dict that it is."""
+        self.add(source.call(own_order) if issubclass(cls, collections.OrderedDict) and len(keys) > 1 else source, "keys", keys)  # fmt: skip
 
     def add_tensor(self, source: Source, tensor: Any, sizes: tuple, strides: tuple) -> None:
         """Sizes and strides that are symbolic may be anything, as far as the relations allow."""

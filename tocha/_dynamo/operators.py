@@ -26,6 +26,7 @@ from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_i
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, are_symbolic
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.weak import ProxyValue
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -100,6 +101,8 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
     function, method, reflected = BINARY[symbol]
     if symbol == "%" and isinstance(a, Constant) and isinstance(a.value, str):
         return format_string(f, a.value, "__mod__", [b], {})
+    if _own_way(f, a, method) or _own_way(f, b, reflected):
+        return _by_methods(f, symbol, a, b, method, reflected)
     if _with_tensor(a, b) or are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, Sequence) or isinstance(b, Sequence):
@@ -109,6 +112,11 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
     if a.is_constant() and b.is_constant() and not isinstance(a, Container):
         return f.fold(function, [a, b], {})
     return _by_methods(f, symbol, a, b, method, reflected)
+
+
+def _own_way(f: Frame, v: Value, method: str) -> bool:
+    """Is it a tensor whose class has an operator of its own?"""
+    return isinstance(v, TensorValue) and v.special(f, method) is not None
 
 
 def _arrays(f: Frame, symbol: str, a: Value, b: Value, inplace: bool) -> Value:
@@ -132,7 +140,7 @@ def _with_tensor(a: Value, b: Value) -> bool:
 
 def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
     function, method = INPLACE[symbol]
-    if isinstance(a, TensorValue):
+    if isinstance(a, TensorValue) and not _own_way(f, a, method):
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, Container):
         return a.call_method(f, method, [b], {}) if hasattr(a, f"m_{method}") else None
@@ -214,7 +222,7 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
 
 def unary(f: Frame, symbol: str, a: Value) -> Value:
     function, method = UNARY[symbol]
-    if isinstance(a, (TensorValue, SymbolValue)):
+    if isinstance(a, (TensorValue, SymbolValue)) and not _own_way(f, a, method):
         return f.out.call(f, "call_function", function, [a], {})
     if isinstance(a, ArrayValue):
         from tocha._dynamo import arrays
@@ -270,6 +278,7 @@ def _identity(v: Value) -> Any:
 
 def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
     function, method, reflected = COMPARE[symbol]
+    a, b = (v.referent.realize() if isinstance(v, ProxyValue) else v for v in (a, b))
     if are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
@@ -278,6 +287,8 @@ def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
         return arrays.binary(f, function, a, b)
     if not is_same(a, b):
         a, b = builtin_part(a, method, reflected), builtin_part(b, method, reflected)
+    if _own_way(f, a, method) or _own_way(f, b, reflected):
+        return _compare_objects(f, symbol, a, b, method, reflected)
     if _with_tensor(a, b):
         if symbol in ("==", "!=") and any(isinstance(v, Constant) and v.value is None for v in (a, b)):
             return Constant(symbol == "!=")
@@ -416,6 +427,12 @@ class _Shown:
 
     def __format__(self, spec: str) -> str:
         return format_value(self.f, self.value, spec)
+
+    def __getattr__(self, name: str) -> Any:
+        return plain_or_shown(self.f, self.value.get_attribute(self.f, name).realize())
+
+    def __getitem__(self, key: Any) -> Any:
+        return plain_or_shown(self.f, self.value.item(self.f, Constant(key)).realize())
 
 
 def plain_or_shown(f: Frame, v: Value) -> Any:

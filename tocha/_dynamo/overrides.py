@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -102,6 +103,16 @@ def _declined(result: Value) -> bool:
     return isinstance(result, Constant) and result.value is NotImplemented
 
 
+def take_over_read(f: Frame, tensor: TensorValue, name: str) -> Value | None:
+    """What a mode or its class makes of reading an attribute of a tensor; None where nobody is asked."""
+    if not isinstance(getattr(tocha.Tensor, name, None), types.GetSetDescriptorType) or name.startswith("__"):
+        return None
+    custom = is_overriding(tensor) and getattr(tensor.cls.__torch_function__, "__func__", None) is not _DEFAULT  # type: ignore[union-attr]
+    if not custom and not f.out.overriding.modes:
+        return None
+    return take_over(f, "call_function", getattr, [tensor, Constant(name)], {})
+
+
 class _Seen(Exception):
     pass
 
@@ -181,18 +192,24 @@ def set_overrides(f: Frame, level: Value) -> Value:
     return Constant(before)
 
 
+@known(_C._disabled_torch_function_impl)
+def disabled(f: Frame, func: Value, types: Value, args: Value | None = None, kwargs: Value | None = None) -> Value:
+    """nn.Parameter.__torch_function__: the call itself, with no class asked."""
+    given = args.unpack(f) if args is not None else []
+    named = {} if kwargs is None or _is_none(kwargs) else {k.constant(): kwargs.item(f, k) for k in kwargs.unpack(f)}
+    before, f.out.overriding.level = f.out.overriding.level, max(1, f.out.overriding.level)
+    try:
+        return func.call(f, given, named).realize()
+    finally:
+        f.out.overriding.level = before
+
+
 @known(_DEFAULT)
 def default(f: Frame, cls: Value, func: Value, types: Value, args: Value | None = None, kwargs: Value | None = None) -> Value:  # fmt: skip
     """Tensor.__torch_function__: the call itself, its results in the class that was asked."""
     if not all(issubclass(cls.constant(), t.constant()) for t in types.unpack(f)):
         return Constant(NotImplemented)
-    given = args.unpack(f) if args is not None else []
-    named = {} if kwargs is None or _is_none(kwargs) else {k.constant(): kwargs.item(f, k) for k in kwargs.unpack(f)}
-    before, f.out.overriding.level = f.out.overriding.level, max(1, f.out.overriding.level)
-    try:
-        result = func.call(f, given, named).realize()
-    finally:
-        f.out.overriding.level = before
+    result = disabled(f, func, types, args, kwargs)
     return typed(result, cls.constant()) if cls.constant() is not tocha.Tensor else result
 
 

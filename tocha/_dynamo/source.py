@@ -38,6 +38,7 @@ class Source:
 
     def __init__(self, fetch: str, key: Any, base: Source | None = None, shown: str = "") -> None:
         self.fetch, self.key, self.base, self.shown = fetch, key, base, shown
+        self.past: Any = None  # a builtin class whose own [] is meant, where the object's class has another
 
     @once
     def name(self) -> str:
@@ -134,6 +135,9 @@ class Source:
         if self.fetch in _ROOTS:
             _ROOTS[self.fetch](self, cg)
             return
+        if self.past is not None:
+            _load_dim(self.past.__getitem__, self, cg)
+            return
         if self.fetch in _CALLS:
             _CALLS[self.fetch](self, cg)
             return
@@ -149,6 +153,19 @@ class Source:
             case _:
                 cg.load_constant(self.key)
                 cg.emit("BINARY_SUBSCR")
+
+    def items_of(self, base: type, real: Any) -> Callable[[Any], Source]:
+        """Ways to items of an object whose class derives from list or dict: past its own [], which answers as it likes."""
+        step = self.dict_item if base is dict else self.list_item
+        if type(real).__getitem__ is base.__getitem__:  # type: ignore[attr-defined]
+            return step
+
+        def past(key: Any) -> Source:
+            made = step(key)
+            made.past = base
+            return made
+
+        return past
 
 
 def _load_call(function: Any, s: Source, cg: Codegen) -> None:

@@ -26,6 +26,7 @@ class DictValue(Container):
         self.factory: Value | None = None
         self.attributes: dict[str, Value] = {}  # of an OrderedDict that captured code made: state_dict() has one
         self.all_keys: tuple | None = None  # of one from outside, until they are guarded as a whole
+        self.before: dict[Any, tuple[Value, Value]] | None = None  # of one from outside that was changed: as it came
 
     @property
     def place(self) -> Source | None:
@@ -37,12 +38,23 @@ class DictValue(Container):
     def settle_keys(self, f: Frame) -> None:
         """Somebody asks for more than single keys: which there are, in which order, is guarded."""
         if self.all_keys is not None and self.place is not None:
-            f.out.guards.add(self.place, "keys", self.all_keys)
+            f.out.guards.add_keys(self.place, self.all_keys, self.cls)
             self.all_keys = None
 
     def touch(self, f: Frame) -> None:
         self.settle_keys(f)
+        if self.before is None and self.source is not None:
+            self.before = dict(self.entries)
         super().touch(f)
+
+    def taken_out(self) -> list[Value] | None:
+        """The keys that are missing now, where that is all that changed."""
+        if self.before is None or [*self.entries] != [h for h in self.before if h in self.entries]:
+            return None
+        if any(self.before[h] is not entry for h, entry in self.entries.items()):
+            return None
+        gone = [k for h, (k, _) in self.before.items() if h not in self.entries]
+        return gone if all(k.is_constant() for k in gone) else None
 
     def has(self, f: Frame, key: Value) -> bool:
         h = key.hash_key(f)
@@ -263,6 +275,11 @@ class DictValue(Container):
         self.attributes[name] = value
 
     def apply(self, cg: Codegen) -> None:
+        gone = self.taken_out()
+        if gone is not None:  # what others put into it meanwhile stays: a tensor's hooks, by the library
+            for key in gone:
+                cg.call_method_of(self, "pop", [key])
+            return
         cg.call_method_of(self, "clear", [])
         cg.call_method_of(self, "update", [DictValue(self.entries)])
 

@@ -72,13 +72,17 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     owner.refuse("attribute", f"descriptor {type(found).__name__}")
 
 
+def native_of(cls: type, name: str) -> Any:
+    """The first native method of that name, under its own name: what reads or writes attributes in the end."""
+    found = (c.__dict__.get(name) for c in cls.__mro__)
+    return next(m for m in found if isinstance(m, types.WrapperDescriptorType) and m.__name__ == name)
+
+
 def instance_dict(real: Any) -> Any:
     """An object's own dict, past a `__getattribute__` that its class has in Python (a `threading.local` has a native one); None where it
     has none. Guards and generated code call it, too."""
-    reads = (c.__dict__["__getattribute__"] for c in type(real).__mro__ if "__getattribute__" in c.__dict__)
-    read = next(r for r in reads if not isinstance(r, types.FunctionType))
     try:
-        return read(real, "__dict__")
+        return native_of(type(real), "__getattribute__")(real, "__dict__")
     except AttributeError:
         return None
 
@@ -240,7 +244,10 @@ class ObjectValue(Value):
                 held = f.wrap(found, f.class_source(self.cls, holder, name, found))
                 setter.call(f, [held, self, value], {})
                 return
-        if self.cls.__dictoffset__ == 0 and not hasattr(type(found), "__set__"):  # slots, and no dict for others
+        kept_elsewhere = not self.new and instance_dict(self.real) is not None  # of a threading.local, for each thread
+        if (
+            self.cls.__dictoffset__ == 0 and not kept_elsewhere and not hasattr(type(found), "__set__")
+        ):  # slots, and no dict for others
             what = f"'{self.cls.__name__}' object"
             f.raise_(AttributeError, f"{what} has no attribute '{name}'" if found is MISSING else f"{what} attribute '{name}' is read-only")  # fmt: skip
         f.out.effects.add(self)
@@ -338,18 +345,18 @@ class ObjectValue(Value):
         for name, value in self.written.items():
             if value is None:
                 if not self.new and self.is_set(name):
-                    cg.start_call(_delete_own if self.is_hidden(name) else object.__delattr__)
+                    cg.start_call(_delete_own if self.is_hidden(name) else native_of(self.cls, "__delattr__"))
                     cg.load(self)
                     cg.load_constant(name)
                     cg.end_call(2, keep=False)
                 continue
-            hidden = self.is_hidden(name)
-            if not hidden and find_in_class(self.cls, "__setattr__")[0] is object.__setattr__:
+            hidden, write = self.is_hidden(name), native_of(self.cls, "__setattr__")
+            if not hidden and find_in_class(self.cls, "__setattr__")[0] is write:
                 cg.load(value)
                 cg.load(self)
                 cg.store_attribute(name)
                 continue
-            cg.start_call(_write_own if hidden else object.__setattr__)
+            cg.start_call(_write_own if hidden else write)
             cg.load(self)
             cg.load_constant(name)
             cg.load(value)

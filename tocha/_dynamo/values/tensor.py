@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import types
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -42,15 +43,39 @@ class InputHook(HandleValue):
 
     def __init__(self, tensor: TensorValue, method: str, hook: Value) -> None:
         self.tensor, self.method, self.hook = tensor, method, hook
+        self.removed = False
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        return NativeMethod(self, name) if name == "remove" else super().get_attribute(f, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name != "remove" or args or kwargs:
+            self.refuse("attribute", f"{name}()")
+        self.removed = True
+        return Constant(None)
 
     def parts(self) -> list[Value]:
         return [self.tensor, self.hook]
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.call_method_of(self.tensor, self.method, [self.hook], keep=True)
+        if not self.removed:
+            cg.call_method_of(self.tensor, self.method, [self.hook], keep=True)
+            return
+        cg.start_call(set_and_removed)
+        cg.load(self.tensor)
+        cg.load_constant(self.method)
+        cg.load(self.hook)
+        cg.end_call(3)
 
     def apply(self, cg: Codegen) -> None:
         """Nothing is left to do once it was made."""
+
+
+def set_and_removed(tensor: Any, method: str, hook: Any) -> Any:
+    """The handle of a hook that was taken away again."""
+    handle = getattr(tensor, method)(hook)
+    handle.remove()
+    return handle
 
 
 class TensorValue(Value):
@@ -100,20 +125,42 @@ class TensorValue(Value):
             return super().call(f, args, kwargs)
         f.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
 
+    def special(self, f: Frame, name: str) -> Value | None:
+        """What its class has in Python in the place of Tensor's own: __add__, __getitem__ and their kin."""
+        if self.cls is None:
+            return None
+        held, holder = find_in_class(self.cls, name)
+        if not isinstance(held, types.FunctionType) or holder in tocha.Tensor.__mro__:
+            return None
+        return bind(f, held, self, self.cls, f.class_source(self.cls, holder, name, held))
+
     def length(self, f: Frame) -> int:
+        own = self.special(f, "__len__")
+        if own is not None:
+            return own.call(f, [], {}).constant()
         if not self.fact.ndim:
             f.raise_(TypeError, "len() of a 0-d tensor")
         return facts.decided(lambda: int(self.fact.shape[0]))
 
     def iterate(self, f: Frame) -> Value:
+        own = self.special(f, "__iter__")
+        if own is not None:
+            return own.call(f, [], {})
         if not self.fact.ndim:
             f.raise_(TypeError, "iteration over a 0-d tensor")
         return f.out.call(f, "call_method", "unbind", [self, Constant(0)], {}).iterate(f)
 
     def item(self, f: Frame, key: Value) -> Value:
+        own = self.special(f, "__getitem__")
+        if own is not None:
+            return own.call(f, [key], {})
         return f.out.call(f, "call_function", operator.getitem, [self, _place(key)], {})
 
     def set_item(self, f: Frame, key: Value, value: Value) -> None:
+        own = self.special(f, "__setitem__")
+        if own is not None:
+            own.call(f, [key, value], {})
+            return
         f.out.call(f, "call_function", operator.setitem, [self, _place(key), value], {})
 
     def get_attribute(self, f: Frame, name: str) -> Value:
@@ -123,6 +170,12 @@ class TensorValue(Value):
             held, holder = find_in_class(self.cls, name)
             if held is not MISSING and holder not in tocha.Tensor.__mro__:
                 return bind(f, held, self, self.cls, f.class_source(self.cls, holder, name, held))
+        if self.cls is not None or f.out.overriding.modes:
+            from tocha._dynamo import overrides
+
+            taken = overrides.take_over_read(f, self, name)
+            if taken is not None:
+                return taken
         if name == "shape":
             return SizeValue(f.out.sizes(f, self))
         if name == "device":
@@ -206,7 +259,10 @@ class TensorValue(Value):
 
     def _hook(self, f: Frame, hook: Value) -> Value:
         """A hook on a tensor that the graph makes: whoever runs or differentiates the graph sets it."""
+        from tocha._dynamo.custom_functions import look_through
+
         real = real_function(f, hook.realize())
+        look_through(f, hook.realize(), self)
 
         def register_hook(tensor: Any) -> None:
             tensor.register_hook(real)
@@ -284,6 +340,12 @@ class TensorValue(Value):
             self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__
         ):
             return self.get_attribute(f, name).call(f, args, kwargs)
+        return f.out.call(f, "call_method", name, [self, *args], kwargs)
+
+    def native(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Tensor's own method, past the one of its class."""
+        if name in ("__len__", "__iter__"):
+            return self.as_class(tocha.Tensor).call_method(f, name, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)
 
     def _new_of_array(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value | None:

@@ -65,6 +65,44 @@ class WeakReference(Container):
         cg.end_call(len(self.parts()))
 
 
+def behind(proxy: Any) -> Any:
+    """The object that a weakref.proxy stands for: whose method any method of it is. A ReferenceError where it is gone."""
+    return proxy.__init__.__self__
+
+
+class ProxyValue(Value):
+    """A weakref.proxy from outside: whatever is done with it is done with its object."""
+
+    has_identity = True
+
+    def __init__(self, referent: Value, cls: type, source: Any) -> None:
+        self.referent, self.cls, self.source = referent, cls, source
+
+    def __repr__(self) -> str:
+        return f"ProxyValue({self.referent!r})"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def has_method(self, name: str) -> bool:
+        return self.referent.realize().has_method(name)
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        return self.referent.realize().get_attribute(f, name)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        self.referent.realize().set_attribute(f, name, value)
+
+    def delete_attribute(self, f: Frame, name: str) -> None:
+        self.referent.realize().delete_attribute(f, name)
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.referent.realize().call(f, args, kwargs)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.referent.realize().call_method(f, name, args, kwargs)
+
+
 def make_reference(f: Frame, referent: Value, callback: Value | None = None, /) -> Value:
     """weakref.ref(object), weakref.ref(object, function)"""
     if not referent.python_type().__weakrefoffset__:

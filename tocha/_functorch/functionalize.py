@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tocha import _C, _ops
+from tocha._functorch.shared_writes import SharedWrite
 from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
 from tocha._library.twins import functional_names, written
@@ -436,6 +437,9 @@ class Functionalizer:
         schema = target._schema
         given = arguments_of(schema, n.args, n.kwargs)
         targets = [given.get(a.name) for a in written(schema)]
+        shared = SharedWrite(self, n, given)
+        if shared.members:
+            return self.returned(schema, targets, shared.run())
         form = functional_form(target)
         if form is None:
             raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
@@ -451,6 +455,10 @@ class Functionalizer:
             for one, v in zip(t, value, strict=True) if isinstance(t, list | tuple) else [(t, value)]:
                 if one is not None:
                     self.written(self.of[one], v, leaves_elements(target))
+        return self.returned(schema, targets, fresh)
+
+    def returned(self, schema: Any, targets: list[Any], fresh: list[Any]) -> Any:
+        """What a node that writes gives: `fresh`, its own results, and tensors that it wrote to."""
         if not schema._returns and len(targets) == 1 and isinstance(targets[0], list | tuple):
             return [self.of[one] for one in targets[0]]  # _foreach_add_ and its like return what they wrote to
         returned: list[Any] = []

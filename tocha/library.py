@@ -6,9 +6,10 @@ called as `tocha.ops.NAMESPACE.NAME`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tocha import _C, _ops
@@ -63,6 +64,16 @@ def _qualname(op: Op) -> str:
             "must consist of a namespace and a name, e.g. aten::sin"
         )
     return name.removesuffix(".default")
+
+
+@contextlib.contextmanager
+def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
+    """A library whose definitions are taken back at the end of the block: tests of programs use it."""
+    lib = Library(*args, **kwargs)
+    try:
+        yield lib
+    finally:
+        lib._destroy()
 
 
 def _library(op: Op, lib: Library | None) -> Library:

@@ -12,11 +12,11 @@ import contextlib
 import functools
 import importlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tocha import _C, _ops
-from tocha._functorch.shared_writes import SharedWrite
+from tocha._functorch.shared_writes import SharedWrite, leaves
 from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
 from tocha._library.twins import functional_names, written
@@ -622,6 +622,15 @@ def writes_any(graph: Graph) -> bool:
         n.op == "call_function" and isinstance(n.target, _ops.OpOverload) and written(n.target._schema)
         for n in graph.nodes
     )
+
+
+def targets_of_writes(graph: Graph) -> Iterator[Node]:
+    """The tensors that nodes of the graph write elements to."""
+    for n in graph.nodes:
+        if n.op == "call_function" and isinstance(n.target, _ops.OpOverload) and not is_metadata_write(n.target):
+            given = arguments_of(n.target._schema, n.args, n.kwargs)
+            for a in written(n.target._schema):
+                yield from (t for t in leaves(given.get(a.name)) if isinstance(t, Node))
 
 
 def same_sizes(a: Tensor, b: Tensor) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 
 import pytest
 
@@ -428,6 +429,56 @@ def test_options_are_checked():
     with pytest.raises(TypeError, match="takes"), config.patch(look_back="far"):
         pass
     assert "reduce-overhead" in tocha._inductor.list_mode_options()
+
+
+def test_settings_without_effect_are_read_as_they_were_set():
+    before = config.max_fusion_size
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with config.patch({"max_fusion_size": before + 1}):
+            saved = config.save_config()
+            assert config.max_fusion_size == config.get_config_copy()["max_fusion_size"] == before + 1
+        assert config.max_fusion_size == before
+        config.load_config(saved)
+        assert config.max_fusion_size == before + 1
+        config.max_fusion_size = before
+
+
+def test_a_compiled_function_tells_its_settings():
+    def f(x):
+        return x + 1
+
+    changed = not config.triton.cudagraphs
+    for model in (f, tocha.nn.ReLU()):
+        compiled = tocha.compile(model, options={"triton.cudagraphs": changed})
+        assert compiled.get_compiler_config()["triton.cudagraphs"] is changed
+        assert tocha.compile(model).get_compiler_config()["triton.cudagraphs"] is not changed
+        assert tocha.compile(model, backend="eager").get_compiler_config() is None
+
+
+def test_other_backends_are_told_the_mode():
+    told = []
+
+    def backend(module, inputs, *, mode=None, options=None):
+        told.append((mode, options))
+        return module
+
+    for given in ({}, {"mode": "default"}, {"mode": "some-mode"}, {"options": {"some": 1}}):
+        tocha._dynamo.reset()
+        tocha.compile(lambda x: x + 1, backend=backend, **given)(tocha.ones(2))
+    assert told == [(None, None), (None, None), ("some-mode", None), (None, {"some": 1})]
+
+
+def test_arguments_that_hold_tensors():
+    class Nested(tocha.nn.Module):
+        def forward(self, pair, n):
+            return {"sum": pair["a"][0] + n, "parts": [pair["b"] * 2]}
+
+    pair, n = {"a": (tocha.ones(2),), "b": tocha.ones(3)}, tocha.ones(2)
+    compiled = tocha._inductor.compile(Nested(), [pair, n])
+    assert_close(compiled(pair, n), Nested()(pair, n))
+    with pytest.raises(ValueError, match="arguments are nested as"):
+        compiled({"a": tocha.ones(2), "b": tocha.ones(3)}, n)
 
 
 def test_without_a_compiler(monkeypatch):

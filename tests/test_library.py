@@ -644,3 +644,20 @@ def test_scoped_libraries_are_taken_back():
     with tocha.library._scoped_library("test_scoped", "DEF") as lib, pytest.raises(AttributeError):
         lib.define("twice(Tensor x) -> Tensor")
         tocha.ops.test_scoped.thrice.default(tocha.ones(1))
+
+
+def to_zero(x):
+    x.zero_()
+
+
+def test_a_schema_that_returns_none():
+    with tocha.library._scoped_library("test_docs", "FRAGMENT") as lib:
+        for name, returns in (("first", "None"), ("second", "(None)"), ("third", "NoneType")):
+            lib.define(f"{name}(Tensor(a!) x) -> {returns}")
+            lib.impl(name, to_zero, "CPU")
+            handle = getattr(tocha.ops.test_docs, name).default
+            x = tocha.ones(2)
+            assert handle(x) is None
+            assert x.tolist() == [0.0, 0.0]
+            assert str(handle._schema) == f"test_docs::{name}(Tensor(a!) x) -> NoneType"
+            assert [str(r.type) for r in handle._schema.returns] == ["NoneType"]

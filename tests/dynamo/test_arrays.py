@@ -176,6 +176,8 @@ def test_gradients_go_through_arrays(backend):
     array, tensor = tocha.compile(lambda x: (x.numpy() * 2, x * 3), backend=backend)(expected)
     assert same(array, expected.detach().numpy() * 2)
     assert tensor.requires_grad
+
+
 def test_tensors_of_arrays_from_outside_leave_without_a_graph():
     def f(a):
         before = np.histogram(a)

@@ -333,6 +333,8 @@ def test_promises_about_sizes_of_unbacked_inputs_are_kept(backend):
     assert compiled(tocha.ones(1, 3), tocha.ones(1, 3)).shape == (1, 3)
     with pytest.raises(RuntimeError, match="as many rows"):
         compiled(tocha.ones(4, 3), tocha.ones(2, 3))
+
+
 @pytest.mark.parametrize("values", [(3, 0), (0.5, 0.0), (True, False)])
 def test_the_truth_of_a_number_from_data_is_a_result(values):
     counter = CompileCounter()

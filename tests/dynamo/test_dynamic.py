@@ -453,6 +453,8 @@ def test_floats_that_change_may_become_infinite():
     compiled = tocha.compile(f, backend="eager", fullgraph=True, dynamic=True)
     for a in (2.5, 3.5, 1e20, -1e20):
         assert compiled(tocha.ones(2), a)[1:] == f(tocha.ones(2), a)[1:]
+
+
 def test_inputs_that_are_dynamic_by_name():
     counter = CompileCounter()
     with tocha.compiler.config.patch(dynamic_sources=r"L['x'], L\['n.*'\]"):

@@ -71,20 +71,24 @@ def set_default_backend(backend: Any) -> None:
     _default_backend = "inductor" if backend is None else backend
 
 
-def capture_for(backend: Any, fullgraph: bool, dynamic: bool | None, options: Any = None, limit: int | None = None) -> Capture:  # fmt: skip
+def capture_for(
+    backend: Any, fullgraph: bool, dynamic: bool | None, options: Any = None, limit: int | None = None, mode: str | None = None
+) -> Capture:  # fmt: skip
     """Compiling twice in the same way shares what was captured."""
     keep = (options or {}).get("guard_filter_fn")
     rest = {k: v for k, v in (options or {}).items() if k != "guard_filter_fn"}
     found = lookup_backend(backend)
     way = (id(found.__self__), found.__func__) if isinstance(found, types.MethodType) else id(found)  # type: ignore[attr-defined]
     kept = (found, keep)
-    if rest and (backend == "inductor" or not isinstance(backend, str)):
-        found = functools.partial(found, options=rest)
-    key = (way, repr(sorted(rest.items())), fullgraph, dynamic, id(keep), limit)
+    told: dict[str, Any] = {"options": rest} if rest else {"mode": mode} if mode is not None else {}
+    if told and (backend == "inductor" or not isinstance(backend, str)):
+        found = functools.partial(found, **told)
+    key = (way, repr(sorted(rest.items())), fullgraph, dynamic, id(keep), limit, mode)
     if key not in _CAPTURES:
         _CAPTURES[key] = Capture(found, fullgraph, dynamic, guards.filtered(keep) if keep else None)
         _CAPTURES[key].limit = limit
         _CAPTURES[key].kept = kept  # type: ignore[attr-defined]
+        _CAPTURES[key].settings = rest if backend == "inductor" else None  # type: ignore[attr-defined]
     return _CAPTURES[key]
 
 
@@ -97,7 +101,18 @@ def wrapper(function: Any, callback: Any) -> Any:
     if callback is not None:
         made._torchdynamo_callback = callback
         made.explain = functools.partial(explain_compiled, made)
+        made.get_compiler_config = functools.partial(compiler_config, callback)
     return made
+
+
+def compiler_config(callback: Any) -> dict[str, Any] | None:
+    """The settings that a function is compiled under, its own options among them; None for backends that have none."""
+    own = getattr(callback, "settings", None)
+    if own is None:
+        return None
+    settings = importlib.import_module("tocha._inductor.config")
+    with settings.patch({k.replace("-", "_"): v for k, v in own.items()}):
+        return settings.get_config_copy()
 
 
 def explain_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -218,6 +233,9 @@ class OptimizedModule(Module):
         self.__dict__["dynamo_ctx"] = capture_for(*way) if way is not None else None
         self._initialize()
 
+    def get_compiler_config(self) -> dict[str, Any] | None:
+        return compiler_config(self.dynamo_ctx)
+
     def __deepcopy__(self, memo: dict) -> OptimizedModule:
         return OptimizedModule(copy.deepcopy(self._orig_mod, memo), self.dynamo_ctx)
 
@@ -263,7 +281,8 @@ def compile(
     if chosen == "inductor":
         options = settings_of_mode(mode) or None if mode is not None else options
         check_options({k: v for k, v in (options or {}).items() if k != "guard_filter_fn"})
-    callback = capture_for(chosen, fullgraph, dynamic, options, recompile_limit)
+    told = mode if chosen != "inductor" and mode != "default" else None  # other backends take the mode's name
+    callback = capture_for(chosen, fullgraph, dynamic, options, recompile_limit, told)
     if isolate_recompiles:  # a cache of its own
         own = Capture(callback.backend, fullgraph, dynamic, callback.keep)
         own.limit, callback = recompile_limit, own

@@ -12,10 +12,11 @@ import contextlib
 import functools
 import importlib
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tocha import _C, _ops
+from tocha._functorch.shared_writes import SharedWrite, leaves
 from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
 from tocha._library.twins import functional_names, written
@@ -438,6 +439,9 @@ class Functionalizer:
         schema = target._schema
         given = arguments_of(schema, n.args, n.kwargs)
         targets = [given.get(a.name) for a in written(schema)]
+        shared = SharedWrite(self, n, given)
+        if shared.members:
+            return self.returned(schema, targets, shared.run())
         form = functional_form(target)
         if form is None:
             raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
@@ -453,6 +457,10 @@ class Functionalizer:
             for one, v in zip(t, value, strict=True) if isinstance(t, list | tuple) else [(t, value)]:
                 if one is not None:
                     self.written(self.of[one], v, leaves_elements(target))
+        return self.returned(schema, targets, fresh)
+
+    def returned(self, schema: Any, targets: list[Any], fresh: list[Any]) -> Any:
+        """What a node that writes gives: `fresh`, its own results, and tensors that it wrote to."""
         if not schema._returns and len(targets) == 1 and isinstance(targets[0], list | tuple):
             return [self.of[one] for one in targets[0]]  # _foreach_add_ and its like return what they wrote to
         returned: list[Any] = []
@@ -616,6 +624,15 @@ def writes_any(graph: Graph) -> bool:
         n.op == "call_function" and isinstance(n.target, _ops.OpOverload) and written(n.target._schema)
         for n in graph.nodes
     )
+
+
+def targets_of_writes(graph: Graph) -> Iterator[Node]:
+    """The tensors that nodes of the graph write elements to."""
+    for n in graph.nodes:
+        if n.op == "call_function" and isinstance(n.target, _ops.OpOverload) and not is_metadata_write(n.target):
+            given = arguments_of(n.target._schema, n.args, n.kwargs)
+            for a in written(n.target._schema):
+                yield from (t for t in leaves(given.get(a.name)) if isinstance(t, Node))
 
 
 def same_sizes(a: Tensor, b: Tensor) -> bool:

@@ -14,11 +14,26 @@ from typing import Any
 
 from tocha import _C, _ops, autograd
 from tocha._functorch.checks import add_checks
-from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
+from tocha._functorch.functionalize import (
+    Alias,
+    Functionalizer,
+    Step,
+    root_of,
+    targets_of_writes,
+    writes_any,
+)
 from tocha._functorch.partitioners import WRITABLE
-from tocha._functorch.synthetic_bases import OnBases, base_or_self, groups_of, moved_from
+from tocha._functorch.synthetic_bases import (
+    OnBases,
+    base_or_self,
+    groups_of,
+    interleaved,
+    memory_key,
+    moved_from,
+    overlap,
+)
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
-from tocha._subclasses.fake import FakeTensor, new, outside, version_of
+from tocha._subclasses.fake import FakeTensor, new, outside, refresh, version_of
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
 from tocha.fx import Graph, GraphModule, Node
@@ -104,15 +119,21 @@ class Traced:
     sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
     refusals: list[Refusal] = field(default_factory=list)
     offsets: dict[int, int] = field(default_factory=dict)  # of inputs on whose place in their storage the graph depends
+    apart: list[tuple[int, int]] = field(
+        default_factory=list
+    )  # inputs that interleave in memory and must not meet there
 
     def fits(self, args: Sequence[Any]) -> bool:
         """Whether arguments lie in their memory as the graph has it."""
         same = all(args[i].storage_offset() == n for i, n in self.offsets.items())
+        same = same and not any(
+            memory_key(args[i]) == memory_key(args[j]) and overlap(args[i], args[j]) for i, j in self.apart
+        )
         return same and (self.on_bases is None or self.on_bases.fits(args))
 
     @property
     def is_placed(self) -> bool:
-        return bool(self.offsets) or self.on_bases is not None
+        return bool(self.offsets or self.apart) or self.on_bases is not None
 
     @property
     def is_joint(self) -> bool:
@@ -242,8 +263,29 @@ class Tracing:
         found: list[Mutation] = []
         for i, (v, b) in enumerate(zip(self.given, before, strict=True)):
             if is_traced(v) and not b.is_still(v):
-                found.append(b.change(i, len(found), v))
+                found.append(b.change(i, sum(m.raw is not None for m in found), v))
+                if found[-1].geometry is not None and not found[-1].memory and not self.has_new_elements(v):
+                    found[-1].raw = None
         return outs, found
+
+    def has_new_elements(self, v: FakeTensor) -> bool:
+        """Whether a node writes to the elements of an input, or to those of a view of it."""
+        root = root_of(self.node_of(v))
+        return any(root_of(target) is root for target in targets_of_writes(self.tracer.graph))
+
+
+class Place:
+    """Where a fake's elements lie."""
+
+    def __init__(self, t: FakeTensor):
+        self.tensor, self.geometry, self.memory = t, geometry_of(t), memory_of(t)
+
+    def restore(self) -> None:
+        f = self.tensor._facts
+        if geometry_of(self.tensor) != self.geometry or f.memory is not self.memory:
+            f.memory = self.memory
+            f.reshape_in_place(*self.geometry)  # type: ignore[misc]
+            refresh(self.tensor)
 
 
 class Before:
@@ -311,20 +353,27 @@ def trace(
     `storages`: the arguments that are all of their memory, also where the size of that is not known.
     """
     t = Tracing(fn, args, decompositions, dynamic)
+    before = [Place(a) for a in args if isinstance(a, FakeTensor)]
     for i, value in enumerate(flat_all(t.given)):
         t.placeholder(f"primals_{i + 1}", value)
     outs, mutations = t.run()
     written = [m.input for m in mutations]
     shown = [i for i in by_address(t) if i not in storages]
+    after = [Place(p.tensor) for p in before]
+    for p in before:  # groups are of arguments as they came, and the function may be called again on them
+        p.restore()
     groups = groups_of(args, written, shown)
     if any(map(is_wrapper, (*args, *outs))):
         refuse_shared(args, written, groups)
     if groups:
         return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
-    raws = [t.given[m.input] for m in mutations]
+    for p in after:
+        p.restore()
+    raws = [t.given[m.input] for m in mutations if m.raw is not None]
     outputs = assign(t, outs, raws, {m.input for m in mutations if m.memory})
     traced = finish(t, outs, outputs, raws, mutations, gradients)
     traced.offsets = {i: n for i in shown if type(n := args[i].storage_offset()) is int}
+    traced.apart = interleaved(args, written)
     return traced
 
 
@@ -362,7 +411,7 @@ def trace_on_bases(
         counted = base_or_self(args[i]) is base_or_self(args[fn.bases[base].source])  # they have one version
         for m in traced.mutations:
             m.writes -= m.input == base and counted  # the change of geometry counts itself
-    traced.on_bases, traced.offsets = fn, {}
+    traced.on_bases, traced.offsets, traced.apart = fn, {}, []
     return traced
 
 

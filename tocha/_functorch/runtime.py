@@ -295,19 +295,21 @@ class Compiled:
     def write(self, m: Mutation, target: Tensor, raw: Sequence[Any], values: Mapping[Atom, int]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
         left, before = m.writes, version_of(target)
-        with autograd.no_grad():
-            if m.memory and m.raw is not None:
+        recorded = m.recorded and _C.is_grad_enabled()
+        if m.memory and m.raw is not None:
+            with autograd.no_grad():
                 target.set_(raw[m.raw])
-            elif m.geometry is not None:
-                sizes, strides, offset = numbers_at(m.geometry, values) if values else m.geometry
-                geometry = (sizes, strides, target.storage_offset() + offset)
-                make_room(target, geometry)
+        elif m.geometry is not None:
+            sizes, strides, offset = numbers_at(m.geometry, values) if values else m.geometry
+            geometry = (sizes, strides, target.storage_offset() + offset)
+            make_room(target, geometry)
+            with autograd.set_grad_enabled(recorded):
                 target.as_strided_(*geometry)
         left -= version_of(target) - before
         if m.raw is not None and not m.memory:
             if left <= 0 and not target.is_inference():  # written through .data, which has a version of its own
                 target = target.data
-            with autograd.set_grad_enabled(m.recorded and _C.is_grad_enabled()):
+            with autograd.set_grad_enabled(recorded):
                 without_repeats(target).copy_(without_repeats(raw[m.raw], target))
             left -= 1
         for _ in range(left):

@@ -78,15 +78,40 @@ def keeps_addresses(t: Tensor) -> bool:
     return offset == 0 and is_dense(sizes, strides)
 
 
+def by_memory(args: Sequence[Any]) -> list[list[int]]:
+    """The tensors among the arguments, by place, storage by storage."""
+    found: dict[Any, list[int]] = {}
+    for i, a in enumerate(args):
+        if isinstance(a, Tensor) and a.layout is _C.strided:
+            found.setdefault(memory_key(a), []).append(i)
+    return list(found.values())
+
+
+def interleaved(args: Sequence[Any], written: Sequence[int]) -> list[tuple[int, int]]:
+    """Inputs, one of which is written to, that have no element in common, though one begins before the other ends: whether they meet
+    depends on more than where they begin and end, which is what calls are asked for."""
+    groups = [group for group in by_memory(args) if len(group) > 1]
+    extents = {i: extent(args[i]) for group in groups for i in group}
+
+    def crossed(i: int, j: int) -> bool:
+        (a0, a1), (b0, b1) = extents[i], extents[j]
+        return args[i] is not args[j] and a0 < b1 and b0 < a1
+
+    return [
+        (i, j)
+        for group in groups
+        for i in group
+        if i in written
+        for j in group
+        if (j not in written or i < j) and crossed(i, j)
+    ]
+
+
 def groups_of(args: Sequence[Any], written: Sequence[int], by_address: Sequence[int] = ()) -> list[list[int]]:
     """The inputs, by place, that have to be made from one base: those of a storage on which one that is written meets another; and
     one that is written to and of whose storage the function shows more (`by_address`)."""
-    by_memory: dict[Any, list[int]] = {}
-    for i, a in enumerate(args):
-        if isinstance(a, Tensor) and a.layout is _C.strided:
-            by_memory.setdefault(memory_key(a), []).append(i)
     found = []
-    for group in by_memory.values():
+    for group in by_memory(args):
         meets = any(
             args[i] is not args[j] and overlap(args[i], args[j]) for i in group if i in written for j in group if j != i
         )

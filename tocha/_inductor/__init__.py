@@ -23,6 +23,8 @@ _MODES: dict[str, dict[str, Any]] = {
 def compile(gm: Any, example_inputs: Sequence[Any], options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """A graph module compiled for these inputs."""
     back_end = importlib.import_module("tocha._inductor.compile_fx")  # loaded when it is first asked for
+    if any(isinstance(x, list | tuple | dict) for x in example_inputs):
+        return back_end.compile_nested(gm, example_inputs, options)
     return back_end.compile_fx(gm, list(example_inputs), options=options)
 
 

@@ -19,6 +19,8 @@ from tocha._inductor.verify import Verified
 from tocha._logging import events
 from tocha.autograd import no_grad, set_grad_enabled
 from tocha.ir.loops import NotLowered
+from tocha.nn import Module
+from tocha.utils import _pytree as pytree
 
 __all__ = ["CompiledGraph", "compile_fx", "compile_fx_inner", "compile_graph", "compile_inner"]
 
@@ -70,7 +72,7 @@ class Compilation:
                 return self.frozen()
             if any(True for _ in self.module.parameters()) or any(True for _ in self.module.buffers()):
                 return self.traced()
-            parts = key_of(self.module, self.inputs)
+            parts = key_of(self.module, self.inputs) if isinstance(self.module, fx.GraphModule) else None
             if parts is None:
                 return direct(self.traced())
             self.entry = GraphEntry(parts, self.module)
@@ -162,3 +164,30 @@ def compile_fx_inner(
 
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
+
+
+class OfLeaves(Module):
+    """A module that takes the leaves of its arguments."""
+
+    def __init__(self, of: Callable[..., Any], spec: pytree.TreeSpec):
+        super().__init__()
+        self.of, self.spec = of, spec
+
+    def forward(self, *leaves: Any) -> Any:
+        return self.of(*pytree.tree_unflatten(leaves, self.spec))
+
+
+def compile_nested(
+    module: Any, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The same for arguments that hold tensors in lists and dicts."""
+    leaves, spec = pytree.tree_flatten(tuple(example_inputs))
+    compiled = compile_fx(OfLeaves(module, spec), leaves, options)  # type: ignore[arg-type]
+
+    def call(*args: Any) -> Any:
+        given, found = pytree.tree_flatten(args)
+        if found != spec:
+            raise ValueError(f"[compile] arguments are nested as {found}, and were {spec} when the graph was compiled")
+        return compiled(*given)
+
+    return call

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
+from itertools import count
 from typing import Any
 
-from tocha import _ops
+from tocha import _C, _ops
 from tocha._library.library import Library
 from tocha._library.twins import copied, functional_schema, written
-from tocha.operators.function_schema import FunctionSchema
+from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 
 TWINS: dict[str, Library] = {}
 
@@ -30,10 +33,72 @@ def custom_twin(handle: Any) -> Any:
         results = (*own, *copies.values())
         return results[0] if len(results) == 1 else results
 
+    return defined(schema, run)
+
+
+def defined(schema: FunctionSchema, run: Callable) -> Any:
+    """An operator that calls a function."""
     if schema.name in TWINS:  # of an operator that was defined anew
         TWINS[schema.name]._destroy()
+    space, _, name = schema.name.partition("::")
     made = TWINS[schema.name] = Library(space, "FRAGMENT")
     made.define(str(schema))
-    overload = f".{s.overload_name}" if s.overload_name else ""
-    made.impl(f"{name}_functional{overload}", run, "CompositeExplicitAutograd")
-    return getattr(getattr(getattr(_ops.ops, space), f"{name}_functional"), s.overload_name or "default")
+    overload = f".{schema.overload_name}" if schema.overload_name else ""
+    made.impl(f"{name}{overload}", run, "CompositeExplicitAutograd")
+    return getattr(getattr(getattr(_ops.ops, space), name), schema.overload_name or "default")
+
+
+@cache
+def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
+    """The functional form of an operator some of whose tensors share memory: what it writes to one of them shows in the others.
+
+    It takes `bases`, numbers that say how tensors lie on them (`places`), and what the operator takes. It gives the operator's own
+    results, new values of what it writes to elsewhere (`alone` of them, in order), and of the bases."""
+    s: FunctionSchema = handle._schema
+    own = tuple(r for r in s._returns if not r.alias)
+    taken = (SchemaArgument("_bases", "Tensor[]"), SchemaArgument("_places", "SymInt[]"))
+    schema = FunctionSchema(
+        f"functionalized::{s.name.replace('::', '_')}_{alone}_{bases}", s.overload_name,
+        (*taken, *(replace(a, alias="") for a in s._arguments)), own + (SchemaArgument("", "Tensor"),) * (alone + bases),
+    )  # fmt: skip
+
+    def run(bases: list[Any], numbers: list[int], *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip((a.name for a in s._arguments), args, strict=False)), **kwargs}
+        memory = [same_memory(b) for b in bases]
+        places, at, new = places_in(numbers), count(), []
+
+        def placed(value: Any, is_write: bool) -> Any:
+            if isinstance(value, list | tuple):
+                return [placed(v, is_write) for v in value]
+            place = places.get(next(at))
+            if place is not None:
+                which, *geometry = place
+                view = memory[which].as_strided(*geometry)
+                return view.conj() if value.is_conj() != bases[which].is_conj() else view
+            if is_write and value is not None:
+                new.append(value.clone())
+                return new[-1]
+            return value
+
+        found = handle(**{a.name: placed(given[a.name], a.is_write) for a in s._arguments if a.name in given})
+        returned = found if isinstance(found, tuple) else (found,)
+        results = (*(v for v, r in zip(returned, s._returns, strict=False) if not r.alias), *new, *memory)
+        return results[0] if len(results) == 1 else results
+
+    return defined(schema, run)
+
+
+def same_memory(base: Any) -> Any:
+    """A copy whose elements lie as those of the base: views by addresses are the same on it."""
+    made = _C.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
+    return made.copy_(base)
+
+
+def places_in(numbers: list[int]) -> dict[int, tuple[Any, ...]]:
+    """By the place of a tensor among all arguments: which base it lies on, its sizes, strides, and where it begins."""
+    found, rest = {}, list(numbers)
+    while rest:
+        leaf, base, dims, *rest = rest
+        found[leaf] = (base, rest[:dims], rest[dims : 2 * dims], rest[2 * dims])
+        del rest[: 2 * dims + 1]
+    return found

@@ -122,6 +122,7 @@ class Form:
             result = reader.call(o, arguments, self.inplace)
         if before is not None:
             settle_writes(given, before)
+            self.note_writes(arguments, {id(m): version for m, version, _ in before})
         shown = self.shown(reader, result, given)
         if self.fields is not None:
             shown = self.fields(shown)
@@ -132,6 +133,15 @@ class Form:
         if self.requires_grad >= 0 and slots[self.requires_grad] is True:
             shown.requires_grad_(True)
         return shown
+
+    def note_writes(self, arguments: dict[str, Any], before: dict[int, int]) -> None:
+        """What the schema says is written to has changed, also where the operator is written in terms of one that does not say so;
+        versions do not count that, here as in eager mode."""
+        for a in self.operator.schema.arguments:
+            f = arguments[a.name] if a.alias.endswith("!") else None
+            if isinstance(f, Facts) and before.get(id(f.memory)) == f.memory.version:
+                f.memory.version += 1
+                f.memory.counted += 1
 
     def converted(self, reader: FakeInterpreter, slots: tuple) -> dict[str, Any]:
         out = {}

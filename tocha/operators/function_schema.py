@@ -174,6 +174,7 @@ BASES: dict[str, type[Type]] = {
     "Tensor": TensorType, "int": IntType, "SymInt": SymIntType, "float": FloatType, "complex": ComplexType, "bool": BoolType,
     "str": StringType, "Scalar": NumberType, "ScalarType": ScalarTypeType, "Layout": LayoutType, "Device": DeviceObjType,
     "MemoryFormat": MemoryFormatType, "Generator": _GeneratorType, "Storage": StorageType, "Stream": StreamType, "Any": AnyType,
+    "NoneType": NoneType,
 }  # fmt: skip
 # What PyTorch's Argument.type shows: sizes, dtypes, layouts and formats are ints there.
 SHOWN_AS_INT = ("SymInt", "ScalarType", "Layout", "MemoryFormat")
@@ -300,6 +301,9 @@ def element_text(value: Any) -> str:
     return number_text(value) if isinstance(value, float) else str(value)
 
 
+NONE = SchemaArgument("", "NoneType")
+
+
 # ---- schemas -------------------------------------------------------------------------------------
 
 
@@ -311,6 +315,7 @@ class FunctionSchema:
     overload_name: str
     _arguments: tuple[SchemaArgument, ...]
     _returns: tuple[SchemaArgument, ...]
+    _none: bool = False  # "-> None": no results, shown as one of type NoneType
     _text: list[str] = field(default_factory=list, compare=False, hash=False, repr=False)
 
     @property
@@ -319,7 +324,7 @@ class FunctionSchema:
 
     @property
     def returns(self) -> list[SchemaArgument]:
-        return list(self._returns)
+        return [NONE] if self._none else list(self._returns)
 
     @property
     def is_mutable(self) -> bool:
@@ -349,7 +354,7 @@ class FunctionSchema:
             if a.kwarg_only and "*" not in parts:
                 parts.append("*")
             parts.append(str(a))
-        returns = [str(r) for r in self._returns]
+        returns = [str(r) for r in self.returns]
         name = f"{self.name}.{self.overload_name}" if self.overload_name else self.name
         return f"{name}({', '.join(parts)}) -> {returns[0] if len(returns) == 1 else '(' + ', '.join(returns) + ')'}"
 
@@ -442,7 +447,10 @@ def parse_schema(text: str) -> FunctionSchema:
     if m is None:
         raise SchemaTextError(f"expected NAME(ARGUMENTS) -> RETURNS, got: {text}")
     name, overload, arguments, returns = m.groups()
-    return FunctionSchema(name, overload or "", parse_arguments(arguments), parse_returns(returns))
+    none = returns.strip("() ") in ("None", "NoneType")
+    return FunctionSchema(
+        name, overload or "", parse_arguments(arguments), () if none else parse_returns(returns), none
+    )
 
 
 def replaced(arguments: Sequence[SchemaArgument], index: int, new: SchemaArgument) -> tuple[SchemaArgument, ...]:

@@ -80,6 +80,7 @@ class ConfigModule(types.ModuleType):
     _aliases: Mapping[str, str]
     _or_none: bool
     _said: set[str]
+    _kept: dict[str, Any]  # what settings without effect were set to
     _elsewhere: Mapping[str, Any]  # settings of other modules that are known here too
 
     def _check_known(self, name: str) -> None:
@@ -96,7 +97,11 @@ class ConfigModule(types.ModuleType):
         self._check_known(name)
         if name in self._elsewhere:
             return getattr(self._elsewhere[name], name)
-        return getattr(self, self._aliases[name]) if name in self._aliases else self._without_effect[name]
+        return (
+            getattr(self, self._aliases[name])
+            if name in self._aliases
+            else self._kept.get(name, self._without_effect[name])
+        )
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -111,6 +116,7 @@ class ConfigModule(types.ModuleType):
             if value != self._without_effect[name] and name not in self._said:
                 self._said.add(name)
                 warnings.warn(f"[{self.__name__}] the setting {name!r} has no effect", stacklevel=2)
+            self._kept[name] = value  # programs read what they set
             return
         kind = self._table[name][0]
         if not isinstance(value, kind) and not (self._or_none and value is None):
@@ -153,7 +159,8 @@ class ConfigModule(types.ModuleType):
 
     def save_config(self) -> bytes:
         """What was changed, as bytes: for load_config, here or in another process."""
-        return json.dumps({n: _encoded(v) for n, v in self._changed().items()}).encode()
+        kept = {n: v for n, v in self._kept.items() if v != self._without_effect[n]}
+        return json.dumps({n: _encoded(v) for n, v in {**self._changed(), **kept}.items()}, default=str).encode()
 
     def load_config(self, saved: bytes | str | Mapping[str, Any]) -> None:
         """Every setting as it was saved; from a dict, those that are in it."""
@@ -162,6 +169,10 @@ class ConfigModule(types.ModuleType):
                 setattr(self, n, v)
             return
         changed = {n: _decoded(v) for n, v in json.loads(saved).items()}
+        self._kept.clear()
+        for n in self._without_effect:
+            if n in changed:
+                self._kept[n] = changed[n]
         for n, row in self._table.items():
             setattr(self, n, changed.get(n, copy.deepcopy(row[1])))
 
@@ -217,7 +228,7 @@ def install(
     config: Any = sys.modules[module]
     config.__class__ = ConfigModule
     config._table, config._without_effect, config._aliases = table, without_effect or {}, aliases or {}
-    config._or_none, config._said, config._elsewhere = or_none, set(), elsewhere or {}
+    config._or_none, config._said, config._kept, config._elsewhere = or_none, set(), {}, elsewhere or {}
     for name, row in table.items():
         default = copy.deepcopy(row[1])
         setattr(config, name, from_environment(name, row[0], row[3], default) if len(row) == 4 else default)

@@ -1,0 +1,83 @@
+"""Inputs whose geometry a compiled function changes, inputs that interleave in memory, and writes that only a schema tells of."""
+
+import pytest
+
+import tocha
+
+BACKENDS = ["aot_eager", "inductor"]
+
+
+def transposed(x, y):
+    y.t_()
+    return y.view(3, 2) * 2, x + 1
+
+
+def moved_and_written(x, y):
+    y.t_()
+    y.mul_(x.sum())
+    return y.sin(), x + 1
+
+
+def lengthened(x, y):
+    y.unsqueeze_(0).squeeze_(0).transpose_(0, 1)
+    return (x + y.t(),)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [transposed, moved_and_written, lengthened], ids=lambda f: f.__name__)
+def test_gradients_go_through_changes_of_geometry(f, backend):
+    weights = tocha.randn(3, 2)
+
+    def gradients(f):
+        leaves = [tocha.arange(6.0).view(2, 3).requires_grad_() for _ in range(2)]
+        x, y = (leaf + 1 for leaf in leaves)
+        total = sum((r * 2).sum() for r in f(x, y)) + (y * weights).sum()
+        return [total.detach(), y.detach(), y.stride(), *tocha.autograd.grad(total, leaves)]
+
+    tocha.testing.assert_close(gradients(tocha.compile(f, backend=backend, fullgraph=True)), gradients(f))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_input_is_moved_and_others_share_memory(backend):
+    def f(a, b, c):
+        c.mul_(2)
+        b.t_()
+        return (a + c).view(-1), b.t(), b[0]
+
+    def seen(f):
+        x, b = tocha.arange(4.0), tocha.arange(6.0).view(2, 3)
+        found = f(x.view(4), b, x.view(4))
+        return [*found, x, b, *(t.stride() for t in (*found, b))]
+
+    tocha.testing.assert_close(seen(tocha.compile(f, backend=backend, fullgraph=True)), seen(f))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_inputs_that_interleave_may_meet_in_another_call(backend):
+    def f(a, b):
+        a.mul_(3)
+        b.mul_(2)
+        return a + b
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for offset in (23, 24, 27, 100, 23):
+        x, y = tocha.arange(256.0), tocha.arange(256.0)
+        given = [[t.as_strided((4, 4), (9, 1), o) for o in (0, offset)] for t in (x, y)]
+        tocha.testing.assert_close(compiled(*given[0]), f(*given[1]))
+        tocha.testing.assert_close(x, y)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_that_a_schema_says_are_written(backend, training):
+    aten = tocha.ops.aten
+
+    def f(x, mean, var):
+        found = aten._native_batch_norm_legit(x, None, None, mean, var, training, 0.5, 1e-5)
+        return found[0], aten._batch_norm_with_update(x, None, None, mean, var, 0.25, 1e-5)[0], mean + 1
+
+    x = tocha.randn(4, 3, 5)
+    before, given = ([tocha.ones(3), tocha.full((3,), 2.0)] for _ in range(2))
+    tocha.testing.assert_close(tocha.compile(f, backend=backend, fullgraph=True)(x, *given), f(x, *before))
+    tocha.testing.assert_close(given, before)
+    assert [t._version for t in given] == [t._version for t in before]

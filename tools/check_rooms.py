@@ -44,6 +44,8 @@ STANDS_IN = {
 # A lower room opens these when a program asks for them.
 ON_DEMAND = {
     ("tocha.utils.data.distributed", "tocha.distributed"),
+    ("tocha._tensor.types", "tocha._ops"),
+    ("tocha.functorch.compile", "tocha._inductor.compile_fx"),
     ("tocha.nn.parallel.distributed", "tocha.distributed"),
     ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
     ("tocha.utils.backend_registration", "tocha"),

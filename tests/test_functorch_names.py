@@ -109,3 +109,20 @@ def test_packages_put_their_own_steps_into_vmap(monkeypatch):
     nested = tocha.vmap(lambda box: tocha.vmap(lambda inner: Box(inner.value * 2), out_dims=-1)(box))(Box(x))
     assert nested.value.tolist() == (x * 2).tolist()
     assert numbers == [1, 1, 2]
+
+
+def test_ways_of_compiling():
+    assert ahead_of_time.compiled_module is ahead_of_time.aot_module
+    assert ahead_of_time.config is tocha._functorch.config
+    assert tocha.ops.aten.gelu_backward.default in ahead_of_time.default_decompositions
+    assert tocha.ops.aten.masked_fill.Scalar in ahead_of_time.default_decompositions
+    layer = tocha.nn.Sequential(tocha.nn.Linear(3, 4), tocha.nn.GELU())
+    fused = ahead_of_time.memory_efficient_fusion(layer)
+    x = tocha.randn(5, 3)
+    (fused(x) * 2).sum().backward()
+    gradients = [p.grad for p in layer.parameters()]
+    layer.zero_grad()
+    (layer(x) * 2).sum().backward()
+    tocha.testing.assert_close(gradients, [p.grad for p in layer.parameters()])
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = ahead_of_time.nothing

@@ -3,6 +3,7 @@
 import pytest
 
 import tocha
+from tocha.functorch.compile import aot_function, nop
 
 BACKENDS = ["aot_eager", "inductor"]
 
@@ -81,3 +82,26 @@ def test_statistics_that_a_schema_says_are_written(backend, training):
     tocha.testing.assert_close(tocha.compile(f, backend=backend, fullgraph=True)(x, *given), f(x, *before))
     tocha.testing.assert_close(given, before)
     assert [t._version for t in given] == [t._version for t in before]
+
+
+@pytest.mark.parametrize("with_history", [False, True])
+def test_one_tensor_given_twice(with_history):
+    def f(x, y):
+        x.mul_(2)
+        y.t_()
+        return x + y.t(), y * 3
+
+    def given():
+        leaf = tocha.arange(4.0).view(2, 2).requires_grad_(with_history)
+        return leaf, leaf + 1
+
+    compiled = aot_function(f, nop)
+    for twice in (True, False, True):
+        seen = []
+        for g in (f, compiled):
+            (leaf, x), (_, other) = given(), given()
+            y = x if twice else other
+            found = g(x, y)
+            total = sum(r.sum() for r in found)
+            seen.append([*found, x.detach(), y.detach(), *(tocha.autograd.grad(total, [leaf]) if with_history else ())])
+        tocha.testing.assert_close(seen[1], seen[0])

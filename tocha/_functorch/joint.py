@@ -25,6 +25,7 @@ from tocha._functorch.functionalize import (
 from tocha._functorch.partitioners import WRITABLE
 from tocha._functorch.synthetic_bases import (
     OnBases,
+    Place,
     base_or_self,
     groups_of,
     interleaved,
@@ -33,7 +34,7 @@ from tocha._functorch.synthetic_bases import (
     overlap,
 )
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
-from tocha._subclasses.fake import FakeTensor, new, outside, refresh, version_of
+from tocha._subclasses.fake import FakeTensor, new, outside, version_of
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
 from tocha.fx import Graph, GraphModule, Node
@@ -129,11 +130,12 @@ class Traced:
         same = same and not any(
             memory_key(args[i]) == memory_key(args[j]) and overlap(args[i], args[j]) for i, j in self.apart
         )
+        same = same and all(args[i] is args[j] for i, j in self.same)
         return same and (self.on_bases is None or self.on_bases.fits(args))
 
     @property
     def is_placed(self) -> bool:
-        return bool(self.offsets or self.apart) or self.on_bases is not None
+        return bool(self.offsets or self.apart or self.same) or self.on_bases is not None
 
     @property
     def is_joint(self) -> bool:
@@ -219,10 +221,12 @@ class Tracing:
     ):
         self.fn, self.table = fn, table
         self.fake_mode, self.leaves = fakes_of(args, dynamic)
-        self.given = [
-            passed_on(leaf) if is_traced(leaf) and leaf.requires_grad and not arg.is_leaf else leaf
-            for arg, leaf in zip(args, self.leaves, strict=True)
-        ]
+        passed = {
+            id(leaf): passed_on(leaf)
+            for arg, leaf in {id(leaf): (arg, leaf) for arg, leaf in zip(args, self.leaves, strict=True)}.values()
+            if is_traced(leaf) and leaf.requires_grad and not arg.is_leaf
+        }
+        self.given = [passed.get(id(leaf), leaf) for leaf in self.leaves]  # what is given twice is one tensor
         self.tracer = PythonKeyTracer()
         self.tracer.graph, self.tracer.root = Graph(), Module()
         self.tracer.tensor_attrs = {}
@@ -272,20 +276,6 @@ class Tracing:
         """Whether a node writes to the elements of an input, or to those of a view of it."""
         root = root_of(self.node_of(v))
         return any(root_of(target) is root for target in targets_of_writes(self.tracer.graph))
-
-
-class Place:
-    """Where a fake's elements lie."""
-
-    def __init__(self, t: FakeTensor):
-        self.tensor, self.geometry, self.memory = t, geometry_of(t), memory_of(t)
-
-    def restore(self) -> None:
-        f = self.tensor._facts
-        if geometry_of(self.tensor) != self.geometry or f.memory is not self.memory:
-            f.memory = self.memory
-            f.reshape_in_place(*self.geometry)  # type: ignore[misc]
-            refresh(self.tensor)
 
 
 class Before:
@@ -374,6 +364,7 @@ def trace(
     traced = finish(t, outs, outputs, raws, mutations, gradients)
     traced.offsets = {i: n for i in shown if type(n := args[i].storage_offset()) is int}
     traced.apart = interleaved(args, written)
+    traced.same = [(i, j) for i in written for j, a in enumerate(args) if j > i and a is args[i]]
     return traced
 
 

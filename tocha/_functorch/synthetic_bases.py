@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C, autograd
+from tocha._subclasses.fake import refresh
 from tocha.ir.layout import is_dense
 
 Tensor = _C.Tensor
@@ -76,6 +77,21 @@ def keeps_addresses(t: Tensor) -> bool:
     if not all(type(n) is int for n in (*sizes, *strides, offset)):
         return True
     return offset == 0 and is_dense(sizes, strides)
+
+
+class Place:
+    """Where a fake's elements lie: for putting it back there after a trace that moved it."""
+
+    def __init__(self, t: Any):
+        f = t._facts
+        self.tensor, self.geometry, self.memory = t, (tuple(f.sizes), tuple(f.steps), f.offset), f.memory
+
+    def restore(self) -> None:
+        f = self.tensor._facts
+        if (tuple(f.sizes), tuple(f.steps), f.offset) != self.geometry or f.memory is not self.memory:
+            f.memory = self.memory
+            f.reshape_in_place(*self.geometry)
+            refresh(self.tensor)
 
 
 def by_memory(args: Sequence[Any]) -> list[list[int]]:

@@ -76,16 +76,6 @@ def _qualname(op: Op) -> str:
     return name.removesuffix(".default")
 
 
-@contextlib.contextmanager
-def _scoped_library(*args: Any, **kwargs: Any) -> Iterator[Library]:
-    """A library whose definitions are taken back at the end of the block: tests of programs use it."""
-    lib = Library(*args, **kwargs)
-    try:
-        yield lib
-    finally:
-        lib._destroy()
-
-
 def _library(op: Op, lib: Library | None) -> Library:
     if lib is not None:
         return lib

@@ -19,7 +19,7 @@ def wrap_numpy(function: Callable) -> Callable:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = pytree.tree_map_only(tocha.Tensor, lambda t: t.numpy(), (args, kwargs))
         # A scalar in captured code is an array of no dims, which gradients go through.
-        kinds = (np.ndarray, np.generic) if tocha.compiler.is_compiling() else np.ndarray
+        kinds = (np.ndarray, np.generic) if tocha.compiler.is_compiling() else np.ndarray  # type: ignore[attr-defined]
         return pytree.tree_map_only(kinds, tocha.as_tensor, function(*args, **kwargs))
 
     return wrapped

@@ -154,7 +154,7 @@ class Source:
                 cg.load_constant(self.key)
                 cg.emit("BINARY_SUBSCR")
 
-    def items_of(self, base: type, real: Any) -> Callable[[Any], Source]:
+    def items_of(self, base: Any, real: Any) -> Callable[[Any], Source]:
         """Ways to items of an object whose class derives from list or dict: past its own [], which answers as it likes."""
         step = self.dict_item if base is dict else self.list_item
         if type(real).__getitem__ is base.__getitem__:  # type: ignore[attr-defined]

@@ -120,6 +120,7 @@ class Traced:
     sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
     refusals: list[Refusal] = field(default_factory=list)
     offsets: dict[int, int] = field(default_factory=dict)  # of inputs on whose place in their storage the graph depends
+    same: list[tuple[int, int]] = field(default_factory=list)  # inputs that are one tensor, and written to
     apart: list[tuple[int, int]] = field(
         default_factory=list
     )  # inputs that interleave in memory and must not meet there

@@ -51,7 +51,7 @@ def names(space: str) -> list[str]:
 
 def pulled(function: Callable, at: Any, grad: Any) -> Tensor:
     """The gradient that arrives at the argument of a function from one of its result."""
-    return tocha.func.vjp(function, at)[1](grad)[0]
+    return tocha.func.vjp(function, at)[1](grad)[0]  # type: ignore[attr-defined]
 
 
 def asked(mask: Sequence[bool], *makers: Callable[[], Tensor]) -> tuple[Tensor | None, ...]:
@@ -249,7 +249,7 @@ composite(
 
 def _resampled_backward(name: str) -> Callable:
     def backward(grad_output: Any, output_size: Any, input_size: Any, *settings: Any, **more: Any) -> Tensor:
-        forward = getattr(tocha.ops.aten, name).default
+        forward = getattr(tocha.ops.aten, name).default  # type: ignore[attr-defined]
         zeros = grad_output.new_zeros(input_size)
         return pulled(lambda x: forward(x, output_size, *settings, **more), zeros, grad_output)
 
@@ -292,7 +292,7 @@ def grid_sampler_2d_backward(
     grad_output: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: Any
 ) -> tuple[Tensor | None, ...]:  # fmt: skip
     def sample(x: Any, at: Any) -> Tensor:
-        return tocha.ops.aten.grid_sampler_2d.default(x, at, interpolation_mode, padding_mode, align_corners)
+        return tocha.ops.aten.grid_sampler_2d.default(x, at, interpolation_mode, padding_mode, align_corners)  # type: ignore[attr-defined]
 
     return asked(
         output_mask,
@@ -370,7 +370,7 @@ def native_batch_norm_backward(
 @composite("aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)")
 def _weight_norm_interface(v: Any, g: Any, dim: int = 0) -> tuple[Tensor, Tensor]:
     others = [d for d in range(v.ndim) if d != dim % v.ndim]
-    norm = tocha.linalg.vector_norm(v, 2, others, keepdim=True) if others else v.abs()
+    norm = tocha.linalg.vector_norm(v, 2, others, keepdim=True) if others else v.abs()  # type: ignore[attr-defined]
     return v * (g / norm), norm.detach()
 
 
@@ -385,7 +385,7 @@ def _weight_norm(v: Any, g: Any, dim: int = 0) -> Tensor:
 def _scores(query: Any, key: Any, attn_mask: Any, is_causal: bool, scale: float | None) -> Tensor:
     scores = query @ key.mT * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
-        seen = tocha.ones(query.shape[-2], key.shape[-2], dtype=tocha.bool, device=query.device).tril()
+        seen = tocha.ones(query.shape[-2], key.shape[-2], dtype=tocha.bool, device=query.device).tril()  # type: ignore[arg-type]
         return scores.masked_fill(~seen, -math.inf)
     if attn_mask is None:
         return scores
@@ -440,7 +440,7 @@ def gather_backward(grad: Any, self: Any, dim: int, index: Any, sparse_grad: boo
 
 @composite("aten::_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor")
 def _unsafe_index_put(self: Any, indices: Any, values: Any, accumulate: bool = False) -> Tensor:
-    return tocha.ops.aten.index_put.default(self, indices, values, accumulate)
+    return tocha.ops.aten.index_put.default(self, indices, values, accumulate)  # type: ignore[attr-defined]
 
 
 @composite("aten::_stack(Tensor[] tensors, int dim=0) -> Tensor")
@@ -514,7 +514,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: int | None = None) -> 
 
 @composite("aten::chain_matmul(Tensor[] matrices) -> Tensor")
 def chain_matmul(matrices: Any) -> Tensor:
-    return tocha.linalg.multi_dot(matrices) if len(matrices) > 1 else matrices[0]
+    return tocha.linalg.multi_dot(matrices) if len(matrices) > 1 else matrices[0]  # type: ignore[attr-defined]
 
 
 # ---- prims -----------------------------------------------------------------------------------------

@@ -42,12 +42,12 @@ def define(namespace: str, name: str) -> bool:
 
 
 def aten(name: str) -> Any:
-    return getattr(tocha.ops.aten, name)
+    return getattr(tocha.ops.aten, name)  # type: ignore[attr-defined]
 
 
 def pulled(grad: Any, function: Body, *inputs: Any) -> Any:
     """The gradient that arrives, pulled back to the function's inputs."""
-    grads = tocha.func.vjp(function, *inputs)[1](grad)
+    grads = tocha.func.vjp(function, *inputs)[1](grad)  # type: ignore[attr-defined]
     return grads[0] if len(inputs) == 1 else grads
 
 

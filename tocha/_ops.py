@@ -286,7 +286,6 @@ class _OpNamespace(types.ModuleType):
                 return self.__dict__[name]
         targets = self._find(name)
         if not targets and not name.startswith("__"):
-            importlib.import_module("tocha._library.names_of_pytorch").define(self.name, name)
             for asked in unknown:
                 asked(self.name, name)
             targets = self._find(name)

@@ -190,7 +190,7 @@ def missing_operators() -> list[str]:
     Operators that are known by PyTorch's names alone have one overload, and lack the others.
     """
     ours = importlib.import_module("tocha").ops.aten
-    bodies = importlib.import_module("tocha._library.names_of_pytorch").BODIES
+    bodies = importlib.import_module("tocha._library.composites").names("aten")
     pytorch = importlib.import_module("torch")._C
     dispatched = set(pytorch._dispatch_get_all_op_names())
     found = []

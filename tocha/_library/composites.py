@@ -180,6 +180,11 @@ def glu_backward(grad_output: Any, self: Any, dim: int) -> Tensor:
     return pulled(lambda x: F.glu(x, dim), self, grad_output)
 
 
+@composite("aten::logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor")
+def logit_backward(grad_output: Any, self: Any, eps: float | None = None) -> Tensor:
+    return pulled(lambda x: x.logit(eps), self, grad_output)
+
+
 @composite("aten::log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)")
 def log_sigmoid_forward(self: Any) -> tuple[Tensor, Tensor]:
     return F.logsigmoid(self), (-self.abs()).exp()
@@ -242,6 +247,10 @@ for _k in (2, 3):
     composite(f"aten::adaptive_max_pool{_k}d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor")(
         _to_places(_k)
     )
+    if _k > 1:
+        composite(
+            f"aten::fractional_max_pool{_k}d_backward(Tensor grad_output, Tensor self, int[{_k}] kernel_size, int[{_k}] output_size, Tensor indices) -> Tensor"
+        )(_to_places(_k))
 composite(
     "aten::max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"
 )(_to_places(3))
@@ -285,20 +294,25 @@ for _k in (1, 2, 3):
         )(_backward)
 
 
-@composite(
-    "aten::grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)"
-)
-def grid_sampler_2d_backward(
-    grad_output: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: Any
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    def sample(x: Any, at: Any) -> Tensor:
-        return tocha.ops.aten.grid_sampler_2d.default(x, at, interpolation_mode, padding_mode, align_corners)  # type: ignore[attr-defined]
+def _sampled_backward(dims: int) -> Callable:
+    def backward(
+        grad_output: Any, input: Any, grid: Any, interpolation_mode: int, padding_mode: int, align_corners: bool, output_mask: Any
+    ) -> tuple[Tensor | None, ...]:  # fmt: skip
+        sample = getattr(tocha.ops.aten, f"grid_sampler_{dims}d").default  # type: ignore[attr-defined]
+        settings = interpolation_mode, padding_mode, align_corners
+        return asked(
+            output_mask,
+            lambda: pulled(lambda x: sample(x, grid, *settings), input, grad_output),
+            lambda: pulled(lambda at: sample(input, at, *settings), grid, grad_output),
+        )
 
-    return asked(
-        output_mask,
-        lambda: pulled(lambda x: sample(x, grid), input, grad_output),
-        lambda: pulled(lambda at: sample(input, at), grid, grad_output),
-    )
+    return backward
+
+
+for _k in (2, 3):
+    composite(
+        f"aten::grid_sampler_{_k}d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)"
+    )(_sampled_backward(_k))
 
 
 # ---- norms -----------------------------------------------------------------------------------------
@@ -377,6 +391,29 @@ def _weight_norm_interface(v: Any, g: Any, dim: int = 0) -> tuple[Tensor, Tensor
 @composite("aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor")
 def _weight_norm(v: Any, g: Any, dim: int = 0) -> Tensor:
     return _weight_norm_interface(v, g, dim)[0]
+
+
+# ---- indices ---------------------------------------------------------------------------------------
+
+
+@composite("aten::masked_select_backward(Tensor grad, Tensor input, Tensor mask) -> Tensor")
+def masked_select_backward(grad: Any, input: Any, mask: Any) -> Tensor:
+    return grad.new_zeros(tocha.broadcast_shapes(input.shape, mask.shape)).masked_scatter(mask, grad)
+
+
+def _bags(
+    weight: Any, indices: Any, offsets: Any, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Any = None, include_last_offset: bool = False, padding_idx: int = -1,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    options = scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset
+    padding = padding_idx if padding_idx >= 0 else None
+    return tocha.ops.aten.embedding_bag.padding_idx(weight, indices, offsets, *options, padding)  # type: ignore[attr-defined]
+
+
+for _n in ("_embedding_bag", "_embedding_bag_forward_only"):
+    composite(
+        f"aten::{_n}(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"
+    )(_bags)
 
 
 # ---- attention -------------------------------------------------------------------------------------

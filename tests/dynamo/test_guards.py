@@ -358,3 +358,14 @@ def test_functions_of_one_code_are_other_keys():
     f, _ = counted(lambda p, x: x * {ADD_ONE: 5}.get(p, 7))
     for function in (ADD_TWO, ADD_ONE, adder(1)):
         assert f(function, tocha.ones(1)).item() == (5 if function is ADD_ONE else 7)
+
+
+def test_who_asked_is_told_which_guard_failed():
+    told = []
+    f = _dynamo.optimize("eager", guard_fail_fn=told.append)(lambda x: x + 1)
+    f(tocha.ones(2)), f(tocha.ones(2))
+    assert told == []
+    f(tocha.ones(3))
+    ((reason, code),) = told
+    assert "x" in reason
+    assert code.co_name == "<lambda>"

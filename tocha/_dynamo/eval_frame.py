@@ -324,7 +324,12 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool
         return lambda f: f
     if not (isinstance(backend, str) or callable(backend)):
         raise AssertionError(f"A callable function is expected, but {type(backend)} is provided.")
-    return Optimizer(capture_for(backend, nopython, dynamic))
+    told = more.get("guard_fail_fn")
+    if told is None:
+        return Optimizer(capture_for(backend, nopython, dynamic))
+    capture = convert.Capture(lookup_backend(backend), nopython, dynamic)  # of its own, as others are not told
+    capture.guard_fail_fn = told
+    return Optimizer(capture)
 
 
 class Optimizer:

@@ -369,3 +369,12 @@ def test_who_asked_is_told_which_guard_failed():
     ((reason, code),) = told
     assert "x" in reason
     assert code.co_name == "<lambda>"
+
+
+def test_forgetting_code_alone():
+    f, counter = counted(lambda x: x + 1)
+    f(tocha.ones(2)), f(tocha.ones(3)), f(tocha.ones(4))
+    assert counter.frame_count == 2  # sizes have become symbols
+    _dynamo.reset_code_caches()
+    f(tocha.ones(5)), f(tocha.ones(6))
+    assert counter.frame_count == 3

@@ -439,15 +439,20 @@ def reset_code(code: Any) -> None:
     _C._capture.forget_code(code)
 
 
+def reset_code_caches() -> None:
+    """Forgets what functions were captured as, and remembers what changed from call to call."""
+    convert.forget()
+    resume.forget()
+    forget_decoded()
+
+
 def reset() -> None:
     """Forgets everything that was captured.
 
     >>> tocha.compiler.reset() is None
     True
     """
-    convert.forget()
-    resume.forget()
-    forget_decoded()
+    reset_code_caches()
     dynamic_sizes.forget()
     events.forget()
     HISTORY.clear()

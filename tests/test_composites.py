@@ -91,3 +91,19 @@ def test_prims_are_found_by_name():
 def test_every_name_is_defined(space):
     for name in composites.names(space):
         assert getattr(getattr(ops, space), name).overloads()
+
+
+def test_a_convolution_gives_what_is_asked_for():
+    grad, w = randn(1, 2, 4, 6), randn(2, 4, 3, 3)
+
+    def f(mask):
+        x = PICTURE[:1]
+        return aten.convolution_backward(grad, x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, mask)
+
+    every = f([True, True, True])
+    for mask in ([False, True, False], [True, False, True]):
+        for found in (f(mask), tocha.compile(f, fullgraph=True)(mask)):
+            assert [r is not None for r in found] == mask
+            for one, expected in zip(found, every, strict=True):
+                if one is not None:
+                    assert_close(one, expected)

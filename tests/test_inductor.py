@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import warnings
 
@@ -567,3 +568,23 @@ def test_graphs_of_make_fx_are_compiled_alone():
     assert written.equal(plain[0])
     for a, b in zip(found, expected, strict=True):
         assert a.equal(b)
+
+
+def test_graphs_assert_that_what_they_take_and_give_is_finite():
+    def f(x, w):
+        return (x.log() * w.sqrt()).sum()
+
+    with config.patch(nan_asserts=True):
+        compiled = tocha.compile(f)
+        w = tocha.zeros(2, requires_grad=True)
+        for x, message in (
+            (tocha.tensor([1.0, math.nan]), "argument"),
+            (tocha.tensor([1.0, 0.0]), "result"),
+        ):
+            with pytest.raises(AssertionError, match=message):
+                compiled(x, w)
+        out = compiled(tocha.tensor([1.0, 2.0]), w)
+        with pytest.raises(AssertionError, match="result"):  # the gradient of a root at 0
+            out.backward()
+    tocha._dynamo.reset()
+    assert tocha.compile(f)(tocha.tensor([1.0, math.nan]), w).isnan()

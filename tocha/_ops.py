@@ -37,6 +37,27 @@ class Target(Protocol):
     def decompose(self, args: tuple, kwargs: dict[str, Any]) -> Any: ...
 
 
+def mask_of(s: FunctionSchema) -> int | None:
+    """Where a call says which results it wants: a truth for each of them, `bool[3] output_mask`."""
+    text = f"bool[{len(s._returns)}]"
+    return next((i for i, a in enumerate(s._arguments) if a.name == "output_mask" and a.text == text), None)
+
+
+def where_asked(call: Callable, place: int) -> Callable:
+    """The call with None for results that were not asked for, of which a record gives empty tensors."""
+
+    def masked(*args: Any, **kwargs: Any) -> Any:
+        results = call(*args, **kwargs)
+        mask = kwargs["output_mask"] if place >= len(args) else args[place]
+        return (
+            tuple(r if wanted else None for r, wanted in zip(results, mask, strict=True))
+            if isinstance(results, tuple)
+            else results
+        )
+
+    return masked
+
+
 class RecordTarget:
     """A form of a record."""
 
@@ -45,7 +66,8 @@ class RecordTarget:
         self.schema = overload.schema
 
     def native(self, handle: OpOverload) -> Callable:
-        return native_call(self.overload, handle)
+        call, place = native_call(self.overload, handle), mask_of(self.schema)
+        return call if place is None else where_asked(call, place)
 
     @cached_property
     def _tags(self) -> list[Tag]:

@@ -331,3 +331,50 @@ def test_two_arguments_that_were_two_objects():
     for _ in range(5):
         f(Named(), tocha.ones(1))
     assert counter.frame_count == 1  # what is not ONE may be anything else
+
+
+class WithMethod:
+    def call(self, x):
+        return x
+
+
+def adder(n):
+    return lambda x: x + n
+
+
+FIRST, SECOND = WithMethod(), WithMethod()
+ADD_ONE, ADD_TWO = adder(1), adder(2)
+
+
+def test_methods_are_equal_if_they_are_of_one_object():
+    f, _ = counted(lambda p, x: x * (2 if p == FIRST.call else 3))
+    g, _ = counted(lambda p, x: x * {FIRST.call: 5}.get(p, 7))
+    for owner in (SECOND, FIRST, WithMethod()):
+        assert f(owner.call, tocha.ones(1)).item() == (2 if owner is FIRST else 3)
+        assert g(owner.call, tocha.ones(1)).item() == (5 if owner is FIRST else 7)
+
+
+def test_functions_of_one_code_are_other_keys():
+    f, _ = counted(lambda p, x: x * {ADD_ONE: 5}.get(p, 7))
+    for function in (ADD_TWO, ADD_ONE, adder(1)):
+        assert f(function, tocha.ones(1)).item() == (5 if function is ADD_ONE else 7)
+
+
+def test_who_asked_is_told_which_guard_failed():
+    told = []
+    f = _dynamo.optimize("eager", guard_fail_fn=told.append)(lambda x: x + 1)
+    f(tocha.ones(2)), f(tocha.ones(2))
+    assert told == []
+    f(tocha.ones(3))
+    ((reason, code),) = told
+    assert "x" in reason
+    assert code.co_name == "<lambda>"
+
+
+def test_forgetting_code_alone():
+    f, counter = counted(lambda x: x + 1)
+    f(tocha.ones(2)), f(tocha.ones(3)), f(tocha.ones(4))
+    assert counter.frame_count == 2  # sizes have become symbols
+    _dynamo.reset_code_caches()
+    f(tocha.ones(5)), f(tocha.ones(6))
+    assert counter.frame_count == 3

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -116,3 +117,28 @@ def test_settings_are_reached_from_the_package_alone():
     """Programs set them after `import tocha`, without importing the room."""
     program = "import tocha\nfor m in ('_dynamo', '_inductor', 'compiler'): getattr(tocha, m).config\nprint(tocha._inductor.config.verify)"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("holder", "name", "value"),
+    [
+        (dynamo, "recompile_limit", 3),
+        (inductor, "max_autotune", True),
+        (inductor.triton, "cudagraphs", True),
+        (inductor.trace, "enabled", True),
+    ],
+)
+def test_mock_patches_settings(holder, name, value):
+    before = getattr(holder, name)
+    with mock.patch.object(holder, name, value):
+        assert getattr(holder, name) == value
+    assert getattr(holder, name) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*has no effect")
+def test_mock_patches_settings_without_effect():
+    for holder, name, value in ((inductor, "allow_buffer_reuse", False), (inductor.triton, "max_tiles", 2)):
+        before = getattr(holder, name)
+        with mock.patch.object(holder, name, value):
+            pass
+        assert getattr(holder, name) == before

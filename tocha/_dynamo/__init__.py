@@ -52,6 +52,7 @@ from tocha._dynamo.eval_frame import optimize as optimize
 from tocha._dynamo.eval_frame import optimize_assert as optimize_assert
 from tocha._dynamo.eval_frame import reset as reset
 from tocha._dynamo.eval_frame import reset_code as reset_code
+from tocha._dynamo.eval_frame import reset_code_caches as reset_code_caches
 from tocha._dynamo.explaining import ExplainOutput as ExplainOutput
 from tocha._dynamo.explaining import explain as explain
 from tocha._dynamo.stance import run as run

@@ -10,7 +10,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import tocha
 from tocha import _C
@@ -68,10 +68,18 @@ def is_user_code(code: types.CodeType) -> bool:
     return not (file.startswith(_STANDARD) and "site-packages" not in file) and not file.startswith("<frozen")
 
 
+class GuardFail(NamedTuple):
+    """What `optimize(guard_fail_fn=f)` tells f: why a function is captured again."""
+
+    reason: str
+    orig_code: types.CodeType
+
+
 class Capture:
     """One way of compiling: a backend and its options. The callback that the hook calls."""
 
     limit: int | None = None  # in place of config.recompile_limit
+    guard_fail_fn: Callable[[GuardFail], object] | None = None
 
     def __init__(self, backend: Callable[..., Any], fullgraph: bool, dynamic: bool | None, keep: Any = None) -> None:
         self.backend, self.fullgraph, self.dynamic, self.keep = backend, fullgraph, dynamic, keep
@@ -146,6 +154,8 @@ class Capture:
     def may_recompile(self, code: Any, before: list, args: tuple, globals_: dict, closure: Any) -> bool:
         reason = before[0][1].first_failure(args, globals_, closure) if before[0][1] else None
         events.recompiled(code, reason, lambda: failures(before, args, globals_, closure))
+        if self.guard_fail_fn is not None:
+            self.guard_fail_fn(GuardFail(str(reason), code))
         if config.error_on_recompile:
             raise RecompileError(
                 f"[capture] Recompiling function {code.co_name} in {code.co_filename}:{code.co_firstlineno}: {reason}"

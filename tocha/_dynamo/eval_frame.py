@@ -352,7 +352,12 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool
         return lambda f: f
     if not (isinstance(backend, str) or callable(backend)):
         raise AssertionError(f"A callable function is expected, but {type(backend)} is provided.")
-    return Optimizer(capture_for(backend, nopython, dynamic))
+    told = more.get("guard_fail_fn")
+    if told is None:
+        return Optimizer(capture_for(backend, nopython, dynamic))
+    capture = convert.Capture(lookup_backend(backend), nopython, dynamic)  # of its own, as others are not told
+    capture.guard_fail_fn = told
+    return Optimizer(capture)
 
 
 class Optimizer:
@@ -462,15 +467,20 @@ def reset_code(code: Any) -> None:
     _C._capture.forget_code(code)
 
 
+def reset_code_caches() -> None:
+    """Forgets what functions were captured as, and remembers what changed from call to call."""
+    convert.forget()
+    resume.forget()
+    forget_decoded()
+
+
 def reset() -> None:
     """Forgets everything that was captured.
 
     >>> tocha.compiler.reset() is None
     True
     """
-    convert.forget()
-    resume.forget()
-    forget_decoded()
+    reset_code_caches()
     dynamic_sizes.forget()
     events.forget()
     HISTORY.clear()

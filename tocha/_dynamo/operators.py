@@ -21,6 +21,7 @@ from tocha._dynamo.values.containers import (
     TupleValue,
 )
 from tocha._dynamo.values.exceptions import ExceptionValue, native_class
+from tocha._dynamo.values.functions import MethodValue
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class, in_python
 from tocha._dynamo.values.subclasses import ContainerObject
@@ -364,6 +365,9 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
                 done = left.call_method(f, "__eq__", [right], {})
                 if not _is_not_implemented(done):
                     return Constant(not done.truth(f))
+    if symbol in ("==", "!=") and isinstance(a, MethodValue) and isinstance(b, MethodValue):
+        same = are_one(f, a.owner.realize(), b.owner.realize()) and f.same_or_equal(a.function, b.function)
+        return Constant(same == (symbol == "=="))
     if symbol in ("==", "!="):
         return Constant(are_one(f, a, b) == (symbol == "=="))
     for number in (a, b):

@@ -15,7 +15,7 @@ from tocha._inductor import codecache, config, freezing
 from tocha._inductor.graph_cache import GraphEntry, key_of
 from tocha._inductor.layouts import with_best_layout
 from tocha._inductor.programs import CompiledGraph, compile_graph
-from tocha._inductor.verify import Verified
+from tocha._inductor.verify import Finite, Verified
 from tocha._logging import events
 from tocha.autograd import no_grad, set_grad_enabled
 from tocha.ir.loops import NotLowered
@@ -33,6 +33,11 @@ def compile_inner(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Call
 
 
 def runnable(module: fx.GraphModule, found: CompiledGraph | None) -> Callable[..., Any]:
+    run = plainly_runnable(module, found)
+    return Finite(run) if config.nan_asserts else run
+
+
+def plainly_runnable(module: fx.GraphModule, found: CompiledGraph | None) -> Callable[..., Any]:
     if found is None:
         return module.forward
     return Verified(module, found.run, lambda piece: compile_graph(piece).run) if config.verify else found.run

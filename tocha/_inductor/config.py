@@ -31,6 +31,7 @@ _TABLE: _config_module.Table = {
     "cache_size_limit": (int, 4 << 30, "bytes of the cache on disk; what was not used for the longest time goes first"),
     "triton.cudagraphs": (bool, False, "programs keep the memory of temporaries between calls (mode reduce-overhead)"),
     "verify": (str, "", "'sample': eager runs beside compiled at some calls; where they differ its results are kept"),
+    "nan_asserts": (bool, False, "what goes into a compiled graph and comes out of it is asserted to be finite"),
     "freezing": (
         bool,
         False,

@@ -36,7 +36,13 @@ OWN = ("tocha", "_operator", "math", "builtins")  # packages whose functions are
 
 def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
     """The named parts of a graph's key; None where the graph cannot be kept."""
-    if config.force_disable_caches or not config.fx_graph_cache or config.verify or events.THOROUGH:
+    if (
+        config.force_disable_caches
+        or not config.fx_graph_cache
+        or config.verify
+        or config.nan_asserts
+        or events.THOROUGH
+    ):
         return None
     try:
         return {

@@ -135,7 +135,7 @@ OTHER_SETTINGS: dict[str, object] = {
     "max_epilogue_benchmarked_choices": 1, "max_fusion_buffer_group_pairwise_attempts": 64, "max_fusion_size": 64,
     "max_fusion_unique_io_buffers": None, "max_pointwise_cat_inputs": 8, "memory_planning": False, "memory_pool":
     "intermediates", "min_num_split": 0, "min_overlap_ratio": 1.1, "mixed_mm_choice": "heuristic",
-    "mtia.disable_welford_reduction": False, "multi_kernel_hints": None, "nan_asserts": False,
+    "mtia.disable_welford_reduction": False, "multi_kernel_hints": None, 
     "non_blocking_remote_cache_write": True, "nvgemm_max_profiling_configs": 5, "nvgemm_supplement_configs": False,
     "online_softmax": True, "optimize_scatter_upon_const_tensor": True, "pad_channels_last": False, "pad_dynamic_shapes":
     False, "pad_outputs": False, "padding_alignment_bytes": 128, "padding_stride_threshold": 1024,

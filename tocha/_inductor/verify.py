@@ -43,6 +43,25 @@ def all_agree(got: Sequence[Any], want: Sequence[Any]) -> bool:
     return len(got) == len(want) and all(map(agree, got, want))
 
 
+def assert_finite(values: Sequence[Any], what: str) -> None:
+    for i, t in enumerate(values):
+        if isinstance(t, Tensor) and (t.is_floating_point() or t.is_complex()) and not t.isfinite().all():
+            raise AssertionError(f"[inductor] {what} {i} of a compiled graph has elements that are NaN or infinite")
+
+
+class Finite:
+    """A compiled graph whose arguments and results are looked at, for `config.nan_asserts`."""
+
+    def __init__(self, run: Callable[..., Sequence[Any]]):
+        self.run = run
+
+    def __call__(self, *args: Any) -> Sequence[Any]:
+        assert_finite(args, "argument")
+        results = self.run(*args)
+        assert_finite(results, "result")
+        return results
+
+
 class Verified:
     """A compiled graph that is looked at: at calls 1, 2, 4, 8 and so on."""
 

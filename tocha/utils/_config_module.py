@@ -68,6 +68,9 @@ class Group:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._module, f"{self._prefix}.{name}", value)
 
+    def __delattr__(self, name: str) -> None:
+        delattr(self._module, f"{self._prefix}.{name}")
+
     def __dir__(self) -> list[str]:
         return [n.removeprefix(f"{self._prefix}.") for n in self._module.names() if n.startswith(f"{self._prefix}.")]
 
@@ -97,11 +100,11 @@ class ConfigModule(types.ModuleType):
         self._check_known(name)
         if name in self._elsewhere:
             return getattr(self._elsewhere[name], name)
-        return (
-            getattr(self, self._aliases[name])
-            if name in self._aliases
-            else self._kept.get(name, self._without_effect[name])
-        )
+        if name in self._aliases:
+            return getattr(self, self._aliases[name])
+        if name in self._table:
+            raise AttributeError(f"[config] the setting {name!r} was taken away")
+        return self._kept.get(name, self._without_effect[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
@@ -124,8 +127,16 @@ class ConfigModule(types.ModuleType):
         super().__setattr__(name, value)
 
     def __delattr__(self, name: str) -> None:
+        """`unittest.mock.patch` takes a setting away before it sets what was there. One without effect has what it always has."""
         self._check_known(name)
-        raise AttributeError(f"[config] a setting cannot be taken away: {name!r}")
+        if name in self._elsewhere:
+            delattr(self._elsewhere[name], name)
+        elif name in self._aliases:
+            delattr(self, self._aliases[name])
+        elif name in self._table:
+            super().__delattr__(name)
+        else:
+            self._kept.pop(name, None)
 
     def patch(self, changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Any:
         """A context manager and decorator under which settings have other values."""

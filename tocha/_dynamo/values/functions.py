@@ -73,6 +73,9 @@ class Callable_(Value):
         return True
 
     def hash_key(self, f: Frame) -> Any:
+        real = getattr(self, "real", None)
+        if self.source is not None and real is not None:
+            f.out.guards.add(self.source.call(id), "constant", id(real))  # another one may be another key
         return ("function", id(self))
 
 
@@ -268,7 +271,12 @@ class MethodValue(Callable_):
         return self.function.get_attribute(f, name)
 
     def hash_key(self, f: Frame) -> Any:
-        return ("method", id(self.function), id(self.owner))
+        owner = self.owner.realize()
+        real = getattr(owner, "real", None)
+        if owner.source is not None and real is not None:  # methods are equal if they are of one object
+            f.out.guards.add(owner.source.call(id), "constant", id(real))
+        self.function.hash_key(f)  # guards which it is
+        return ("method", id(self.function), id(owner))
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.start_call(types.MethodType)

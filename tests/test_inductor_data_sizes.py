@@ -329,3 +329,31 @@ def test_such_a_fold_has_rows_for_the_threads():
     program = compile_graph(graph)
     names = [loop.name for k in program.kernels for loop in k.loops]
     assert any(name.endswith("_parts") for name in names) and any(name.endswith("_rest") for name in names)
+
+
+def as_many_as_ones(x):
+    z = x.nonzero()
+    tocha._check(z.size(0) == 4)
+    return tocha.ones(z.size(0))
+
+
+def found(x):
+    z = x.nonzero()
+    tocha._check(z.size(0) == 4)
+    return z
+
+
+def used_with_an_input(x):
+    z = x.nonzero()
+    tocha._check(z.size(0) == x.size(0), lambda: "all of them")
+    return z[:, 0] + x
+
+
+@pytest.mark.parametrize("program", [as_many_as_ones, found, used_with_an_input])
+def test_sizes_that_are_promised_to_be_a_number_are_checked(program):
+    """From the promise on the size is that number; where it is made it is still read."""
+    compiled = tocha.compile(program, fullgraph=True)
+    good, bad = tocha.tensor([1, 2, 3, 4]), tocha.tensor([1, 0, 3, 4])
+    assert tocha.equal(compiled(good), program(good))
+    with pytest.raises(RuntimeError, match=r"_check|all of them"):
+        compiled(bad)

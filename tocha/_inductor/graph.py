@@ -238,13 +238,14 @@ class GraphLowering:
     def bind_sizes(self, node: fx.Node) -> None:
         """After a call that makes sizes they can be read off its results."""
         found = self.new_sizes(node.meta.get("val"))
-        self.note_seen(node.meta.get("val"))
         results = list(flat_facts([self.env[node]])) if found else []
         for i, d, number in found:
             self.bind(number, results[i], "size", d)
         val = node.meta.get("val")
         if isinstance(val, FakeTensor) and self.new_in(val.storage_offset()):  # the place of a view
             self.bind(val.storage_offset(), self.env[node], "offset")
+        # From here on a size that was found to be a number is one; where it is made it is still read, and checked.
+        self.note_seen(val)
 
     def bind(self, number: Any, of: Facts, function: str, dim: int | None = None) -> None:
         """A number that is read off a result gives the one symbol in it that was not known."""

@@ -357,3 +357,25 @@ def test_sizes_that_are_promised_to_be_a_number_are_checked(program):
     assert tocha.equal(compiled(good), program(good))
     with pytest.raises(RuntimeError, match=r"_check|all of them"):
         compiled(bad)
+
+
+def promised(x, n):
+    number = (n * 1.5).item()
+    tocha._check(number > 2.5, lambda: "too small")
+    return x + 1
+
+
+def promised_and_used(x, n):
+    number = (n * 1.5).item()
+    tocha._check(number > 2.5, lambda: "too small")
+    return x * number
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("program", [promised, promised_and_used])
+def test_promises_of_floats_are_checked(program, backend):
+    compiled = tocha.compile(program, fullgraph=True, backend=backend)
+    x = tocha.arange(3.0)
+    assert tocha.equal(compiled(x, tocha.tensor(2.0)), program(x, tocha.tensor(2.0)))
+    with pytest.raises(RuntimeError, match="too small"):
+        compiled(x, tocha.tensor(1.0))

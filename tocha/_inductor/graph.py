@@ -279,9 +279,9 @@ class GraphLowering:
         self.lowering.add_call(call, [])
         self.bound.add(atom)
 
-    def bind_reals(self, value: FloatExpr) -> None:
-        """Floats that are elements, for a result that is computed of them."""
-        for atom in sorted(value.symbols & self.lowering.items.keys()):
+    def bind_reals(self, value: Any) -> None:
+        """Floats that are elements, for a result that is computed of them, or what was promised of them."""
+        for atom in sorted(getattr(value, "symbols", set()) & self.lowering.items.keys()):
             if atom not in self.bound:
                 self.bind_element(atom, self.lowering.items[atom])
 
@@ -337,6 +337,7 @@ class GraphLowering:
         if target is operator.getitem:
             return args[0][args[1]]
         if target is _assert_scalar:
+            self.bind_reals(plain(getattr(node.args[0], "meta", {}).get("val")))  # by now args have it as true
             return None  # with all that was promised: see checks
         val = node.meta.get("val")
         if isinstance(val, Symbolic | int | float | bool):

@@ -349,3 +349,51 @@ def test_sizes_computed_by_operators_of_numbers_alone_are_known():
     out, count = tocha.compile(chunks, backend=backend, fullgraph=True)(x, 4)
     assert count == 4 and tocha.equal(out, chunks(x, 4)[0])
     assert [int(c) for c in seen] == [4]
+def as_many_as_ones(x):
+    z = x.nonzero()
+    tocha._check(z.size(0) == 4)
+    return tocha.ones(z.size(0))
+
+
+def found(x):
+    z = x.nonzero()
+    tocha._check(z.size(0) == 4)
+    return z
+
+
+def used_with_an_input(x):
+    z = x.nonzero()
+    tocha._check(z.size(0) == x.size(0), lambda: "all of them")
+    return z[:, 0] + x
+
+
+@pytest.mark.parametrize("program", [as_many_as_ones, found, used_with_an_input])
+def test_sizes_that_are_promised_to_be_a_number_are_checked(program):
+    """From the promise on the size is that number; where it is made it is still read."""
+    compiled = tocha.compile(program, fullgraph=True)
+    good, bad = tocha.tensor([1, 2, 3, 4]), tocha.tensor([1, 0, 3, 4])
+    assert tocha.equal(compiled(good), program(good))
+    with pytest.raises(RuntimeError, match=r"_check|all of them"):
+        compiled(bad)
+
+
+def promised(x, n):
+    number = (n * 1.5).item()
+    tocha._check(number > 2.5, lambda: "too small")
+    return x + 1
+
+
+def promised_and_used(x, n):
+    number = (n * 1.5).item()
+    tocha._check(number > 2.5, lambda: "too small")
+    return x * number
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("program", [promised, promised_and_used])
+def test_promises_of_floats_are_checked(program, backend):
+    compiled = tocha.compile(program, fullgraph=True, backend=backend)
+    x = tocha.arange(3.0)
+    assert tocha.equal(compiled(x, tocha.tensor(2.0)), program(x, tocha.tensor(2.0)))
+    with pytest.raises(RuntimeError, match="too small"):
+        compiled(x, tocha.tensor(1.0))

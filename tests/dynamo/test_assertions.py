@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from asserting import with_made_words, with_words, without_words
+from asserting import any_sum, large_maximum, two_found, with_made_words, with_words, without_words
 
 import tocha
 from tocha._dynamo.testing import CompileCounter
@@ -168,3 +168,15 @@ def test_another_default_dtype_for_a_while(backend):
 
     got = tocha.compile(f, backend=backend, fullgraph=True)(tocha.ones(2))
     assert [t.dtype for t in got] == [tocha.float64, tocha.float32] and got[0].tolist() == [2, 2]
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+@pytest.mark.parametrize("f", [two_found, any_sum, large_maximum])
+def test_numbers_that_come_from_data_are_asserted_in_the_graph(f, backend, monkeypatch):
+    monkeypatch.setattr(tocha._dynamo.config, "capture_scalar_outputs", True)
+    monkeypatch.setattr(tocha._dynamo.config, "capture_dynamic_output_shape_ops", True)
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    good, bad = tocha.tensor([1, 0, 2]), tocha.tensor([0, 0, 0])
+    assert tocha.equal(compiled(good), f(good))
+    with pytest.raises(AssertionError):
+        compiled(bad)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
+from tocha._dynamo import operators
 from tocha._dynamo.native_calls import LATE
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
@@ -37,7 +38,7 @@ def _promise(error: type[Exception]) -> Callable[[Any], Callable[..., Value]]:
     def make(real: Callable) -> Callable[..., Value]:
         def check(f: Frame, cond: Value, message: Value | None = None) -> Value:
             said = message is not None and not (message.is_constant() and message.constant() is None)
-            if isinstance(cond, SymbolValue) and (not said or cond.fact.env.hint(cond.fact.expr) is None):
+            if isinstance(cond, SymbolValue) and (not said or is_unknown(cond)):
                 if not said:
                     return f.out.call(f, "call_function", real, [cond], {})
                 text = text_of(f, message)  # type: ignore[arg-type]
@@ -73,15 +74,36 @@ def checked_in_graph(f: Frame, condition: TensorValue, text: str) -> None:
     f.out.call(f, "call_function", _assert_scalar, [number, Constant(text), Constant("RuntimeError")], {})
 
 
+def number_checked_in_graph(f: Frame, condition: SymbolValue, text: str) -> None:
+    """A number that comes from data, or a relation of such, that is asserted: the graph refuses with the program's own error."""
+    if condition.python_type() is not bool:
+        condition = operators.compare(f, "!=", condition, Constant(0))  # type: ignore[assignment]
+    f.out.call(f, "call_function", _assert_scalar, [condition, Constant(text), Constant("AssertionError")], {})
+
+
+def is_unknown(number: SymbolValue) -> bool:
+    return number.fact.env.hint(number.fact.expr) is None
+
+
 def is_asserted(f: Frame, condition: Value, at: int) -> bool:
-    """`assert tensor`, with a constant for its message or none: the graph checks it. `at` is the instruction behind the jump."""
-    if not isinstance(condition, TensorValue) or f.instructions[at].name != "LOAD_ASSERTION_ERROR":
+    """`assert` of a tensor or of a number that comes from data, with a constant for its message or none: the graph checks it.
+    `at` is the instruction behind the jump."""
+    if not isinstance(condition, TensorValue | SymbolValue) or f.instructions[at].name != "LOAD_ASSERTION_ERROR":
         return False
     after = [i for i in f.instructions[at + 1 : at + 6] if i.name not in ("PRECALL", "CALL", "CACHE")]
     said = after[0].name == "LOAD_CONST" and isinstance(after[0].arg, str)
-    text = after.pop(0).arg if said else "assertion error"
-    if after[0].name != "RAISE_VARARGS" or condition.cls is not None or condition.fact.numel() != 1:
+    text = after.pop(0).arg if said else None
+    if after[0].name != "RAISE_VARARGS":
         return False
+    if isinstance(condition, SymbolValue):
+        if is_unknown(condition):
+            number_checked_in_graph(f, condition, text or "")
+            return True
+        return False
+    if condition.cls is not None or condition.fact.numel() != 1:
+        return False
+    if text is None:
+        text = "assertion error"
     checked_in_graph(f, condition, text)
     return True
 

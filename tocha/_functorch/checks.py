@@ -15,7 +15,7 @@ from tocha.fx.node import has_side_effect
 from tocha.fx.proxy import Proxy
 from tocha.ir import symbolic as s
 from tocha.ir.shape_env import RuntimeAssert, ShapeEnv
-from tocha.ir.sym_types import SymBool, SymInt
+from tocha.ir.sym_types import FloatExpr, SymBool, SymFloat, SymInt
 
 has_side_effect(_assert_scalar)
 
@@ -35,6 +35,8 @@ def shown_by(nodes: Iterable[Node]) -> dict[s.Atom, Node]:
         for n in val.shape if isinstance(val, FakeTensor) and val._symbolic else (val,):
             if isinstance(n, SymBool) and len(n.expr.symbols) == 1:  # of an element
                 found.setdefault(next(iter(n.expr.symbols)), node)
+            if isinstance(n, SymFloat) and isinstance(n.expr, FloatExpr) and n.expr.name == "symbol":
+                found.setdefault(n.expr.args[0], node)
             atom = s.atom_of(n.expr) if isinstance(n, SymInt) else None
             if atom is not None and atom.kind == "symbol":
                 found.setdefault(atom, node)

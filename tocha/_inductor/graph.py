@@ -243,13 +243,14 @@ class GraphLowering:
     def bind_sizes(self, node: fx.Node) -> None:
         """After a call that makes sizes they can be read off its results."""
         found = self.new_sizes(node.meta.get("val"))
-        self.note_seen(node.meta.get("val"))
         results = list(flat_facts([self.env[node]])) if found else []
         for i, d, number in found:
             self.bind(number, results[i], "size", d)
         val = node.meta.get("val")
         if isinstance(val, FakeTensor) and self.new_in(val.storage_offset()):  # the place of a view
             self.bind(val.storage_offset(), self.env[node], "offset")
+        # From here on a size that was found to be a number is one; where it is made it is still read, and checked.
+        self.note_seen(val)
 
     def bind(self, number: Any, of: Facts, function: str, dim: int | None = None) -> None:
         """A number that is read off a result gives the one symbol in it that was not known."""
@@ -283,9 +284,9 @@ class GraphLowering:
         self.lowering.add_call(call, [])
         self.bound.add(atom)
 
-    def bind_reals(self, value: FloatExpr) -> None:
-        """Floats that are elements, for a result that is computed of them."""
-        for atom in sorted(value.symbols & self.lowering.items.keys()):
+    def bind_reals(self, value: Any) -> None:
+        """Floats that are elements, for a result that is computed of them, or what was promised of them."""
+        for atom in sorted(getattr(value, "symbols", set()) & self.lowering.items.keys()):
             if atom not in self.bound:
                 self.bind_element(atom, self.lowering.items[atom])
 
@@ -341,6 +342,7 @@ class GraphLowering:
         if target is operator.getitem:
             return args[0][args[1]]
         if target is _assert_scalar:
+            self.bind_reals(plain(getattr(node.args[0], "meta", {}).get("val")))  # by now args have it as true
             return None  # with all that was promised: see checks
         val = node.meta.get("val")
         if isinstance(val, Symbolic | int | float | bool):

@@ -224,6 +224,13 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
         return Constant(None)
     if name == "__eq__":
         return Constant(True if operators.is_same(owner, args[0]) else NotImplemented)
+    if (
+        name == "__ne__"
+        and isinstance(owner, ObjectValue)
+        and find_in_class(owner.cls, "__eq__")[0] is not object.__eq__
+    ):
+        equal = owner.special(f, "__eq__", args, {})
+        return equal if equal.is_constant() and equal.constant() is NotImplemented else Constant(not equal.truth(f))
     if name == "__ne__":
         return Constant(False if operators.is_same(owner, args[0]) else NotImplemented)
     if name in ("__reduce_ex__", "__reduce__") and type(owner) is ObjectValue:

@@ -358,6 +358,8 @@ def contains(f: Frame, container: Value, item: Value) -> bool:
     if isinstance(container, DictValue):
         return container.has(f, item)
     if isinstance(container, SetValue):
+        if isinstance(item, SetValue) and item.cls is set:  # a frozenset would be found
+            item = SetValue(item.entries, frozenset)
         container.guard_item(f, item)
         return item.hash_key(f) in container.entries
     if isinstance(container, DictView) and container.what == "keys":

@@ -513,7 +513,11 @@ def vars_(f: Frame, value: Value) -> Value:
 def abs_(f: Frame, value: Value) -> Value:
     if isinstance(value, TensorValue):
         return f.out.call(f, "call_function", abs, [value], {})
-    return f.fold(abs, [value], {}) if value.is_constant() else value.call_method(f, "__abs__", [], {})
+    if value.is_constant():
+        return f.fold(abs, [value], {})
+    if not value.has_method("__abs__"):
+        f.raise_(TypeError, f"bad operand type for abs(): '{value.python_type().__name__}'")
+    return value.call_method(f, "__abs__", [], {})
 
 
 @known(builtins.round)

@@ -349,6 +349,8 @@ def test_sizes_computed_by_operators_of_numbers_alone_are_known():
     out, count = tocha.compile(chunks, backend=backend, fullgraph=True)(x, 4)
     assert count == 4 and tocha.equal(out, chunks(x, 4)[0])
     assert [int(c) for c in seen] == [4]
+
+
 def as_many_as_ones(x):
     z = x.nonzero()
     tocha._check(z.size(0) == 4)

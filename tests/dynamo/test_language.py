@@ -720,3 +720,44 @@ def test_arguments_by_name_that_the_tracer_has_no_word_for():
 
     x = tocha.ones(1)
     assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))
+
+
+def test_dicts_and_their_views_joined():
+    def f(x):
+        ordered, default = collections.OrderedDict(b=1), collections.defaultdict(list, c=2)
+        joined = {"a": 1} | ordered, ordered | {"a": 1}, {"a": 1} | default, ordered | default
+        keys = {"a": 1, "b": 2}.keys()
+        views = ["b", "z"] & keys, ("a", "z") - keys, "az" | keys, {"a"} ^ keys, [("a", 1)] & {"a": 1}.items()
+        return (
+            x + 1,
+            joined,
+            joined[2].default_factory,
+            views,
+            {1, 9} in {1, frozenset((1, 9))},
+        )
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))
+    with pytest.raises(TypeError, match="unsupported operand"):
+        tocha.compile(lambda x: (x + 1, {"a": 1}.values() | {2}), backend="eager")(x)
+
+
+def test_the_unequal_that_objects_inherit():
+    class Weighed:
+        def __init__(self, weight):
+            self.weight = weight
+
+        def __eq__(self, other):
+            return self.weight == other.weight if isinstance(other, Weighed) else NotImplemented
+
+    def f(x):
+        return (
+            x + 1,
+            Weighed(1).__ne__(Weighed(2)),
+            Weighed(1).__ne__(Weighed(1)),
+            Weighed(1).__ne__(3),
+            Weighed(1) != 3,
+        )
+
+    x = tocha.ones(1)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(x))

@@ -228,6 +228,13 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
         return Constant(None)
     if name == "__eq__":
         return Constant(True if operators.are_one(f, owner, args[0]) else NotImplemented)
+    if (
+        name == "__ne__"
+        and isinstance(owner, ObjectValue)
+        and find_in_class(owner.cls, "__eq__")[0] is not object.__eq__
+    ):
+        equal = owner.special(f, "__eq__", args, {})
+        return equal if equal.is_constant() and equal.constant() is NotImplemented else Constant(not equal.truth(f))
     if name == "__ne__":
         return Constant(False if operators.are_one(f, owner, args[0]) else NotImplemented)
     if name in ("__reduce_ex__", "__reduce__") and type(owner) is ObjectValue:
@@ -514,7 +521,11 @@ def vars_(f: Frame, value: Value | None = None) -> Value:
 def abs_(f: Frame, value: Value) -> Value:
     if isinstance(value, TensorValue):
         return f.out.call(f, "call_function", abs, [value], {})
-    return f.fold(abs, [value], {}) if value.is_constant() else value.call_method(f, "__abs__", [], {})
+    if value.is_constant():
+        return f.fold(abs, [value], {})
+    if not value.has_method("__abs__"):
+        f.raise_(TypeError, f"bad operand type for abs(): '{value.python_type().__name__}'")
+    return value.call_method(f, "__abs__", [], {})
 
 
 @known(builtins.round)

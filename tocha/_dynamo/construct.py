@@ -236,14 +236,31 @@ def _number(kind: type) -> Any:
         number = symbolic_result(f, kind, [value, *rest]) if not kwargs else None
         if number is not None:
             return number
-        method = {int: "__int__", float: "__float__", complex: "__complex__"}[kind]
-        if isinstance(value, ObjectValue) and value.has_method(method):
-            return value.special(f, method, [], {})
-        if isinstance(value, ObjectValue) and value.has_method("__index__"):
-            return value.special(f, "__index__", [], {})
+        if isinstance(value, ObjectValue):
+            for method, of in _CONVERSIONS[kind].items():
+                if value.has_method(method):
+                    return _converted(f, kind, value, method, of)
         return f.fold(kind, [value, *rest], kwargs)
 
     return make
+
+
+_CONVERSIONS: dict[type, dict[str, type]] = {
+    int: {"__int__": int, "__index__": int},
+    float: {"__float__": float, "__index__": int},
+    complex: {"__complex__": complex, "__float__": float, "__index__": int},
+}
+
+
+def _converted(f: Frame, kind: type, value: ObjectValue, method: str, of: type) -> Value:
+    """What an object says that it is, as a number of this kind: float(o) is a float where o has an __index__ alone."""
+    said = value.special(f, method, [], {}).realize()
+    if not issubclass(said.python_type(), of):
+        spoken = f"{value.cls.__name__}.{method}" if method == "__float__" else method
+        f.raise_(TypeError, f"{spoken} returned non-{of.__name__} (type {said.python_type().__name__})")
+    if said.python_type() is kind:
+        return said
+    return symbolic_result(f, kind, [said]) or f.fold(kind, [said], {})
 
 
 def _bool(f: Frame, value: Value | None = None, /) -> Value:

@@ -330,7 +330,7 @@ class Frame:
         return frame.handling[-1] if frame is not None else None
 
     def raise_real(self, error: Exception) -> NoReturn:
-        if isinstance(error, Unsupported):
+        if isinstance(error, (Unsupported, Observed)):
             raise error
         try:
             args = [self.wrap_known(a) for a in error.args]

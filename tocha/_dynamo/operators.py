@@ -196,7 +196,7 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
     ta, tb = a.python_type(), b.python_type()
     if ta is not tb and issubclass(tb, ta) and find_in_class(tb, reflected)[0] is not find_in_class(ta, reflected)[0]:
         tries.reverse()
-    if ta is tb and method == reflected:
+    if ta is tb and (method == reflected or in_python(ta)):  # of one class, the right side is not asked
         tries = tries[:1]
     done: Value
     for left, name, right in tries:
@@ -381,6 +381,8 @@ def contains(f: Frame, container: Value, item: Value) -> bool:
     if isinstance(container, DictValue):
         return container.has(f, item)
     if isinstance(container, SetValue):
+        if isinstance(item, SetValue) and item.cls is set:  # a frozenset would be found
+            item = SetValue(item.entries, frozenset)
         container.guard_item(f, item)
         return item.hash_key(f) in container.entries
     if isinstance(container, DictView) and container.what == "keys":
@@ -471,7 +473,10 @@ def to_text(f: Frame, v: Value, how: str) -> str:
         return _container_text(f, v)
     for found in (name, "__repr__"):
         if hasattr(find_in_class(v.python_type(), found)[0], "__code__"):
-            return v.call_method(f, found, [], {}).constant()
+            said = v.call_method(f, found, [], {}).constant()
+            if not isinstance(said, str):
+                f.raise_(TypeError, f"{found} returned non-string (type {type(said).__name__})")
+            return said
     if isinstance(v, ExceptionValue):
         return exception_text(f, v, name)
     raise Unsupported("builtin", f"{name} of {v.describe()}")
@@ -513,7 +518,10 @@ def format_value(f: Frame, v: Value, spec: str) -> str:
     except NotConstant:
         pass
     if hasattr(find_in_class(v.python_type(), "__format__")[0], "__code__"):
-        return v.call_method(f, "__format__", [Constant(spec)], {}).constant()
+        said = v.call_method(f, "__format__", [Constant(spec)], {}).constant()
+        if not isinstance(said, str):
+            f.raise_(TypeError, f"__format__ must return a str, not {type(said).__name__}")
+        return said
     if spec:
         raise Unsupported("builtin", f"format of {v.describe()}")
     return to_text(f, v, "s")

@@ -104,14 +104,22 @@ class Value:
     def length(self, f: Frame) -> int:
         if not self.has_method("__len__"):
             f.raise_(TypeError, f"object of type '{self.python_type().__name__}' has no len()")
-        return self.call_method(f, "__len__", [], {}).constant()
+        said = self.call_method(f, "__len__", [], {}).constant()
+        if not isinstance(said, int):
+            f.raise_(TypeError, f"'{type(said).__name__}' object cannot be interpreted as an integer")
+        if said < 0:
+            f.raise_(ValueError, "__len__() should return >= 0")
+        return said
 
     def iterate(self, f: Frame) -> Value:
         if not self.has_method("__iter__"):
             if self.has_method("__getitem__"):
                 return f.inline(f.wrap_known(by_index), [self], {})  # type: ignore[arg-type]
             f.raise_(TypeError, f"'{self.python_type().__name__}' object is not iterable")
-        return self.call_method(f, "__iter__", [], {})
+        made = self.call_method(f, "__iter__", [], {})
+        if not made.has_method("__next__"):
+            f.raise_(TypeError, f"iter() returned non-iterator of type '{made.python_type().__name__}'")
+        return made
 
     def next(self, f: Frame) -> Value:
         if not self.has_method("__next__"):

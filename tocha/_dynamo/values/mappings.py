@@ -232,6 +232,16 @@ class DictValue(Container):
         made.call_method(f, "update", [other], {})
         return made
 
+    def m___ror__(self, f: Frame, other: Value) -> Value:
+        """Asked first where the left side is a plain dict and this one is not: the result is of this kind."""
+        if not issubclass(other.python_type(), dict):
+            return Constant(NotImplemented)
+        made = self.m_copy(f)
+        made.call_method(f, "clear", [], {})
+        for part in (other, self):
+            made.call_method(f, "update", [part], {})
+        return made
+
     def m___ior__(self, f: Frame, other: Value) -> Value:
         self.m_update(f, other)
         return self
@@ -324,17 +334,36 @@ class DictView(Container):
     def _set(self, f: Frame) -> SetValue:
         return SetValue.of(f, self.items())
 
+    def _with(self, f: Frame, name: str, other: Value, reflected: bool = False) -> Value:
+        if self.what == "values":
+            return Constant(NotImplemented)
+        sides = [self._set(f), SetValue.of(f, other.unpack(f))]
+        left, right = sides[::-1] if reflected else sides
+        return left.call_method(f, name, [right], {})
+
     def m___and__(self, f: Frame, other: Value) -> Value:
-        return self._set(f).m___and__(f, SetValue.of(f, other.unpack(f)))
+        return self._with(f, "__and__", other)
 
     def m___or__(self, f: Frame, other: Value) -> Value:
-        return self._set(f).m___or__(f, SetValue.of(f, other.unpack(f)))
+        return self._with(f, "__or__", other)
 
     def m___sub__(self, f: Frame, other: Value) -> Value:
-        return self._set(f).m___sub__(f, SetValue.of(f, other.unpack(f)))
+        return self._with(f, "__sub__", other)
 
     def m___xor__(self, f: Frame, other: Value) -> Value:
-        return self._set(f).m___xor__(f, SetValue.of(f, other.unpack(f)))
+        return self._with(f, "__xor__", other)
+
+    def m___rand__(self, f: Frame, other: Value) -> Value:
+        return self._with(f, "__and__", other, reflected=True)
+
+    def m___ror__(self, f: Frame, other: Value) -> Value:
+        return self._with(f, "__or__", other, reflected=True)
+
+    def m___rsub__(self, f: Frame, other: Value) -> Value:
+        return self._with(f, "__sub__", other, reflected=True)
+
+    def m___rxor__(self, f: Frame, other: Value) -> Value:
+        return self._with(f, "__xor__", other, reflected=True)
 
     def m_isdisjoint(self, f: Frame, other: Value) -> Value:
         return self._set(f).m_isdisjoint(f, other)

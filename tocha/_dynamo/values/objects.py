@@ -434,6 +434,8 @@ class InstanceDict(Value):
         self.owner.written[key.constant()] = None
 
     def get_attribute(self, f: Frame, name: str) -> Value:
+        if not hasattr(dict, name):
+            f.raise_(AttributeError, f"'dict' object has no attribute '{name}'")
         return NativeMethod(self, name)
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -283,3 +283,48 @@ def test_operators_that_a_class_has_of_its_own():
 
     x, y = tocha.ones(2).as_subclass(Own), tocha.ones(2)
     assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, y), f(x, y))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_overrides_that_are_switched_off_are_on_again_afterwards(whole):
+    x, off = tocha.ones(2).as_subclass(Named), tocha._C.DisableTorchFunctionSubclass
+
+    def left(x):
+        with off():
+            if not whole:
+                tocha._dynamo.graph_break()
+            y = x + 1
+        return y, x + 1
+
+    def raised(x):
+        with off():
+            if not whole:
+                tocha._dynamo.graph_break()
+            raise ValueError(type(x + 1).__name__)
+
+    assert same(tocha.compile(left, backend="eager", fullgraph=whole)(x), left(x))
+    assert type(x + 1) is Named
+    with pytest.raises(ValueError, match="Tensor"):
+        tocha.compile(raised, backend="eager")(x)
+    assert type(x + 1) is Named
+
+
+def test_where_overrides_are_switched_off_something_else_is_captured():
+    x, counter = tocha.ones(2).as_subclass(Named), CompileCounter()
+    added = tocha.compile(lambda x: x + 1, backend=counter, fullgraph=True)
+    with tocha._C.DisableTorchFunctionSubclass():
+        assert type(added(x)) is tocha.Tensor
+    assert type(added(x)) is Named and counter.frame_count == 2
+
+
+def test_a_plain_method_takes_calls_over():
+    class Method(tocha.Tensor):
+        def __torch_function__(self, func, types, args, kwargs=None):
+            with tocha._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+
+    x = tocha.ones(2).as_subclass(Method)
+    with pytest.warns(UserWarning, match="as a plain method is deprecated"):
+        result = x + 1
+    assert type(result) is tocha.Tensor
+    assert same(tocha.compile(lambda x: x + 1, backend="eager", fullgraph=True)(x), result)

@@ -14,7 +14,7 @@ from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue
-from tocha._dynamo.values.objects import ClassValue, ObjectValue
+from tocha._dynamo.values.objects import ClassValue, ObjectValue, find_in_class
 from tocha._dynamo.values.tensor import TensorValue
 from tocha._library import dispatch
 from tocha.overrides import TorchFunctionMode, _modes
@@ -26,12 +26,18 @@ _DEFAULT = tocha.Tensor.__torch_function__.__func__  # type: ignore[attr-defined
 _NOT_ASKED = {"__class__", "as_subclass"}  # methods that look at the class itself
 
 
+def _current_level() -> int:
+    level = _C._set_overrides(0)
+    _C._set_overrides(level)
+    return level
+
+
 class Overriding:
     """Who takes calls of the library over, at one moment of a capture."""
 
     def __init__(self) -> None:
         self.modes: list[Value] = []  # those that captured code has entered, the innermost last
-        self.level = 0  # 1: only modes are asked, 2: nobody is
+        self.level = self.found = _current_level()  # 1: only modes are asked, 2: nobody is
 
     def is_quiet(self) -> bool:
         return not self.modes and self.level == 0
@@ -79,8 +85,8 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
     if op == "call_method" and target in _NOT_ASKED:
         return None
     function, args = as_called(f, op, target, args, kwargs)
-    types = TupleValue([ClassValue(o.python_type()) for o in asked])
-    given = [BuiltinValue(function), types, TupleValue(args), f.new_dict(kwargs.items())]
+    classes = TupleValue([ClassValue(o.python_type()) for o in asked])
+    given = [BuiltinValue(function), classes, TupleValue(args), f.new_dict(kwargs.items())]
     if who.modes:
         mode = who.modes.pop()
         try:
@@ -90,7 +96,8 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
         if not _declined(result):
             return result
     for o in asked:
-        method = ClassValue(o.python_type()).get_attribute(f, "__torch_function__")
+        plain = isinstance(find_in_class(o.python_type(), "__torch_function__")[0], types.FunctionType)  # deprecated
+        method = (o if plain else ClassValue(o.python_type())).get_attribute(f, "__torch_function__")
         result = method.call(f, given, {}).realize()
         if not _declined(result):
             return result

@@ -328,3 +328,51 @@ def test_a_plain_method_takes_calls_over():
         result = x + 1
     assert type(result) is tocha.Tensor
     assert same(tocha.compile(lambda x: x + 1, backend="eager", fullgraph=True)(x), result)
+
+
+class Kept(tocha.nn.Parameter):
+    """What it knows goes from operands to results."""
+
+    def __new__(cls, data, requires_grad=False, kind=None):
+        return tocha.Tensor._make_subclass(cls, data, requires_grad)
+
+    def __init__(self, *args, kind=None, **kwargs):
+        self.kind = kind
+
+    def plain(self):
+        return tocha.Tensor._make_subclass(tocha.Tensor, self, self.requires_grad)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        kind = next((a.kind for a in args if isinstance(a, Kept)), "none")
+        if isinstance(result, (tuple, list)):
+            return type(result)(cls(r, kind=kind) for r in result)
+        return cls(result, kind=kind) if isinstance(result, tocha.Tensor) else result
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_parameters_that_hand_on_what_they_know(whole):
+    def f(x):
+        y = x * 2
+        a, b = y.split(2)
+        return y.kind, (y + a.sum()).plain(), type(a), b.kind, x.plain() + 1
+
+    x = Kept(tocha.ones(4), kind="seen")
+    assert same(tocha.compile(f, backend="eager", fullgraph=whole)(x), f(x)) and f(x)[0] == "seen"
+
+
+def test_objects_of_a_class_are_made_of_tensors():
+    def f(x):
+        made = Named(x + 1)
+        shared = tocha.Tensor._make_subclass(Named, x)
+        x += 1
+        shared += 2
+        return made * 2, shared, Named(x).third
+
+    x, y = tocha.ones(2), tocha.ones(2)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(y)) and same(x, y)
+
+    x = tocha.ones(2, requires_grad=True)
+    tocha.compile(lambda x: (Named(x * 2) ** 2).sum(), backend="aot_eager", fullgraph=True)(x).backward()
+    assert tocha.equal(x.grad, tocha.full((2,), 8.0))

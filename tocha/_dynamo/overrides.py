@@ -193,6 +193,19 @@ def exit_mode(f: Frame, mode: Value, *error: Value) -> Value:
     return Constant(None)
 
 
+@known(tocha.Tensor._make_subclass)
+def make_subclass(f: Frame, cls: Value, data: Value, require_grad: Value | None = None) -> Value:
+    """The same memory as an object of a class, without history."""
+    if not isinstance(data, TensorValue) or (require_grad is not None and require_grad.truth(f)):
+        raise Unsupported("builtin", "Tensor._make_subclass() that requires a gradient")
+    before, f.out.overriding.level = f.out.overriding.level, 2
+    try:
+        made = f.out.call(f, "call_method", "detach", [data], {})
+    finally:
+        f.out.overriding.level = before
+    return made.as_class(cls.constant())
+
+
 @known(_C._set_overrides)
 def set_overrides(f: Frame, level: Value) -> Value:
     before, f.out.overriding.level = f.out.overriding.level, level.constant()

@@ -376,3 +376,25 @@ def test_objects_of_a_class_are_made_of_tensors():
     x = tocha.ones(2, requires_grad=True)
     tocha.compile(lambda x: (Named(x * 2) ** 2).sum(), backend="aot_eager", fullgraph=True)(x).backward()
     assert tocha.equal(x.grad, tocha.full((2,), 8.0))
+
+
+def test_functions_of_the_program_that_ask_overrides():
+    class Asked(tocha.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is joined:
+                return "taken over", kwargs
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def joined(a, b, scale=1):
+        if tocha.overrides.has_torch_function((a, b)):
+            return tocha.overrides.handle_torch_function(joined, (a, b), a, b, scale=scale)
+        return a + b * scale
+
+    def f(x, y):
+        with tocha._C.DisableTorchFunction():
+            off = joined(x, y)
+        return joined(x, y, scale=2), joined(y, y), off, tuple(map(type, x.max(0)))
+
+    x, y = tocha.ones(2).as_subclass(Asked), tocha.ones(2)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, y), f(x, y)) and f(x, y)[0][0] == "taken over"

@@ -12,7 +12,7 @@ from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import ListValue, TupleValue
+from tocha._dynamo.values.containers import ListValue, NamedTupleValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue
 from tocha._dynamo.values.objects import ClassValue, ObjectValue, find_in_class
 from tocha._dynamo.values.tensor import TensorValue
@@ -85,8 +85,13 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
     if op == "call_method" and target in _NOT_ASKED:
         return None
     function, args = as_called(f, op, target, args, kwargs)
+    return _ask(f, BuiltinValue(function), function, asked, args, kwargs)
+
+
+def _ask(f: Frame, function: Value, real: Any, asked: list[Any], args: list[Value], kwargs: dict[str, Value]) -> Value | None:  # fmt: skip
+    who = f.out.overriding
     classes = TupleValue([ClassValue(o.python_type()) for o in asked])
-    given = [BuiltinValue(function), classes, TupleValue(args), f.new_dict(kwargs.items())]
+    given = [function, classes, TupleValue(args), f.new_dict(kwargs.items())]
     if who.modes:
         mode = who.modes.pop()
         try:
@@ -103,7 +108,7 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
             return result
     if not asked:
         return None
-    f.raise_(TypeError, tocha.overrides.unanswered(function, [o.python_type() for o in asked]))
+    f.raise_(TypeError, tocha.overrides.unanswered(real, [o.python_type() for o in asked]))
 
 
 def _declined(result: Value) -> bool:
@@ -173,7 +178,7 @@ def typed(value: Value, cls: type) -> Value:
     """Results of a call as objects of a class, as Tensor.__torch_function__ makes them."""
     if isinstance(value, TensorValue):
         return value if issubclass(value.python_type(), cls) else value.as_class(cls)
-    if type(value) in (TupleValue, ListValue):
+    if type(value) in (TupleValue, ListValue, NamedTupleValue):
         value.items[:] = [typed(i.realize(), cls) for i in value.items]  # type: ignore[attr-defined]
     return value
 
@@ -210,6 +215,32 @@ def make_subclass(f: Frame, cls: Value, data: Value, require_grad: Value | None 
 def set_overrides(f: Frame, level: Value) -> Value:
     before, f.out.overriding.level = f.out.overriding.level, level.constant()
     return Constant(before)
+
+
+def _are_asked(f: Frame, values: list[Value]) -> bool:
+    who = f.out.overriding
+    return who.level < 2 and bool(who.modes or (who.level == 0 and overloaded(values)))
+
+
+@known(tocha.overrides.has_torch_function)
+def has_torch_function(f: Frame, relevant: Value) -> Value:
+    return Constant(_are_asked(f, relevant.unpack(f)))
+
+
+@known(tocha.overrides.has_torch_function_unary, tocha.overrides.has_torch_function_variadic)
+def has_torch_function_variadic(f: Frame, *relevant: Value) -> Value:
+    return Constant(_are_asked(f, list(relevant)))
+
+
+@known(tocha.overrides.handle_torch_function)
+def handle_torch_function(f: Frame, function: Value, relevant: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """For functions of the program's that ask overrides themselves."""
+    real = getattr(function.realize(), "real", None)
+    asked = overloaded(relevant.unpack(f)) if f.out.overriding.level == 0 else []
+    result = _ask(f, function, real, asked, list(args), kwargs)
+    if result is None:
+        f.raise_(TypeError, tocha.overrides.unanswered(real, []))
+    return result
 
 
 @known(_C._disabled_torch_function_impl)

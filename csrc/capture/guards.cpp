@@ -20,6 +20,7 @@ namespace tocha::capture {
 
 PyTypeObject* guards_type;
 thread_local bool function_modes_active = false;
+thread_local uint8_t overrides_off = 0;
 
 namespace {
 
@@ -95,6 +96,7 @@ uint64_t global_state() {
   }
   word |= static_cast<uint64_t>(function_modes_active) << 48;  // graphs do not ask modes
   word |= static_cast<uint64_t>(modes().dispatch_modes != 0) << 49;
+  word |= static_cast<uint64_t>(overrides_off) << 50;
   Device d = default_device();
   return word | static_cast<uint64_t>(d.type) << 32 | static_cast<uint64_t>(static_cast<uint8_t>(d.index)) << 40;
 }

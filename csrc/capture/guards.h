@@ -17,6 +17,7 @@ struct Surroundings {
 extern PyTypeObject* guards_type;
 // Whether a TorchFunctionMode is active: the bindings, who ask them, say so.
 extern thread_local bool function_modes_active;
+extern thread_local uint8_t overrides_off;  // 1: of operands' classes, 2: of modes too
 void add_guards_type(PyObject* module);
 
 // Do they hold? With `failed`, the text of the first that does not is left there (borrowed). Never raises.

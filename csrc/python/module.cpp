@@ -168,11 +168,15 @@ PyObject* set_function_modes(PyObject*, PyObject* n) {
   capture::function_modes_active = count != 0;
   return Py_NewRef(Py_None);
 }
+Overrides switch_overrides(Overrides to) {
+  capture::overrides_off = static_cast<uint8_t>(to);
+  return std::exchange(overrides, to);
+}
 PyObject* set_overrides(PyObject*, PyObject* on) {
   // _set_overrides(level): 0 on, 1 modes only, 2 off; returns what it was.
   long level = PyLong_AsLong(on);
   if (level == -1 && PyErr_Occurred()) return nullptr;
-  Overrides before = std::exchange(overrides, static_cast<Overrides>(level));
+  Overrides before = switch_overrides(static_cast<Overrides>(level));
   return PyLong_FromLong(static_cast<long>(before));
 }
 PyObject* disabled_torch_function(PyObject*, PyObject* args) {
@@ -181,9 +185,9 @@ PyObject* disabled_torch_function(PyObject*, PyObject* args) {
     PyObject *func, *types, *inner = nullptr, *kwargs = nullptr;
     if (!PyArg_ParseTuple(args, "OO|OO", &func, &types, &inner, &kwargs)) throw PythonError();
     Ref none = own(PyTuple_New(0));
-    Overrides before = std::exchange(overrides, std::max(overrides, Overrides::modes_only));
+    Overrides before = switch_overrides(std::max(overrides, Overrides::modes_only));
     PyObject* result = PyObject_Call(func, inner ? inner : none.get(), kwargs == Py_None ? nullptr : kwargs);
-    overrides = before;
+    switch_overrides(before);
     return result;
   });
 }

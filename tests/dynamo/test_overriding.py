@@ -283,3 +283,118 @@ def test_operators_that_a_class_has_of_its_own():
 
     x, y = tocha.ones(2).as_subclass(Own), tocha.ones(2)
     assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, y), f(x, y))
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_overrides_that_are_switched_off_are_on_again_afterwards(whole):
+    x, off = tocha.ones(2).as_subclass(Named), tocha._C.DisableTorchFunctionSubclass
+
+    def left(x):
+        with off():
+            if not whole:
+                tocha._dynamo.graph_break()
+            y = x + 1
+        return y, x + 1
+
+    def raised(x):
+        with off():
+            if not whole:
+                tocha._dynamo.graph_break()
+            raise ValueError(type(x + 1).__name__)
+
+    assert same(tocha.compile(left, backend="eager", fullgraph=whole)(x), left(x))
+    assert type(x + 1) is Named
+    with pytest.raises(ValueError, match="Tensor"):
+        tocha.compile(raised, backend="eager")(x)
+    assert type(x + 1) is Named
+
+
+def test_where_overrides_are_switched_off_something_else_is_captured():
+    x, counter = tocha.ones(2).as_subclass(Named), CompileCounter()
+    added = tocha.compile(lambda x: x + 1, backend=counter, fullgraph=True)
+    with tocha._C.DisableTorchFunctionSubclass():
+        assert type(added(x)) is tocha.Tensor
+    assert type(added(x)) is Named and counter.frame_count == 2
+
+
+def test_a_plain_method_takes_calls_over():
+    class Method(tocha.Tensor):
+        def __torch_function__(self, func, types, args, kwargs=None):
+            with tocha._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+
+    x = tocha.ones(2).as_subclass(Method)
+    with pytest.warns(UserWarning, match="as a plain method is deprecated"):
+        result = x + 1
+    assert type(result) is tocha.Tensor
+    assert same(tocha.compile(lambda x: x + 1, backend="eager", fullgraph=True)(x), result)
+
+
+class Kept(tocha.nn.Parameter):
+    """What it knows goes from operands to results."""
+
+    def __new__(cls, data, requires_grad=False, kind=None):
+        return tocha.Tensor._make_subclass(cls, data, requires_grad)
+
+    def __init__(self, *args, kind=None, **kwargs):
+        self.kind = kind
+
+    def plain(self):
+        return tocha.Tensor._make_subclass(tocha.Tensor, self, self.requires_grad)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        result = super().__torch_function__(func, types, args, kwargs or {})
+        kind = next((a.kind for a in args if isinstance(a, Kept)), "none")
+        if isinstance(result, (tuple, list)):
+            return type(result)(cls(r, kind=kind) for r in result)
+        return cls(result, kind=kind) if isinstance(result, tocha.Tensor) else result
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_parameters_that_hand_on_what_they_know(whole):
+    def f(x):
+        y = x * 2
+        a, b = y.split(2)
+        return y.kind, (y + a.sum()).plain(), type(a), b.kind, x.plain() + 1
+
+    x = Kept(tocha.ones(4), kind="seen")
+    assert same(tocha.compile(f, backend="eager", fullgraph=whole)(x), f(x)) and f(x)[0] == "seen"
+
+
+def test_objects_of_a_class_are_made_of_tensors():
+    def f(x):
+        made = Named(x + 1)
+        shared = tocha.Tensor._make_subclass(Named, x)
+        x += 1
+        shared += 2
+        return made * 2, shared, Named(x).third
+
+    x, y = tocha.ones(2), tocha.ones(2)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x), f(y)) and same(x, y)
+
+    x = tocha.ones(2, requires_grad=True)
+    tocha.compile(lambda x: (Named(x * 2) ** 2).sum(), backend="aot_eager", fullgraph=True)(x).backward()
+    assert tocha.equal(x.grad, tocha.full((2,), 8.0))
+
+
+def test_functions_of_the_program_that_ask_overrides():
+    class Asked(tocha.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            if func is joined:
+                return "taken over", kwargs
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    def joined(a, b, scale=1):
+        if tocha.overrides.has_torch_function((a, b)):
+            return tocha.overrides.handle_torch_function(joined, (a, b), a, b, scale=scale)
+        return a + b * scale
+
+    def f(x, y):
+        with tocha._C.DisableTorchFunction():
+            off = joined(x, y)
+        return joined(x, y, scale=2), joined(y, y), off, tuple(map(type, x.max(0)))
+
+    x, y = tocha.ones(2).as_subclass(Asked), tocha.ones(2)
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, y), f(x, y)) and f(x, y)[0][0] == "taken over"

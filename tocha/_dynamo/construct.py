@@ -79,6 +79,8 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         made = f.wrap(function, f.class_source(real, holder, "__new__", new)).call(f, [cls, *args], kwargs)
         if real not in made.python_type().__mro__:  # whatever the metaclass says of it
             return made
+    elif issubclass(real, tocha.Tensor) and len(args) == 1 and isinstance(args[0], TensorValue):
+        made = args[0].as_class(real)
     elif holder is object:
         if not in_python(real):
             raise Unsupported("value", f"an object of type {real.__name__}")

@@ -12,9 +12,9 @@ from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import ListValue, TupleValue
+from tocha._dynamo.values.containers import ListValue, NamedTupleValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue
-from tocha._dynamo.values.objects import ClassValue, ObjectValue
+from tocha._dynamo.values.objects import ClassValue, ObjectValue, find_in_class
 from tocha._dynamo.values.tensor import TensorValue
 from tocha._library import dispatch
 from tocha.overrides import TorchFunctionMode, _modes
@@ -26,12 +26,18 @@ _DEFAULT = tocha.Tensor.__torch_function__.__func__  # type: ignore[attr-defined
 _NOT_ASKED = {"__class__", "as_subclass"}  # methods that look at the class itself
 
 
+def _current_level() -> int:
+    level = _C._set_overrides(0)
+    _C._set_overrides(level)
+    return level
+
+
 class Overriding:
     """Who takes calls of the library over, at one moment of a capture."""
 
     def __init__(self) -> None:
         self.modes: list[Value] = []  # those that captured code has entered, the innermost last
-        self.level = 0  # 1: only modes are asked, 2: nobody is
+        self.level = self.found = _current_level()  # 1: only modes are asked, 2: nobody is
 
     def is_quiet(self) -> bool:
         return not self.modes and self.level == 0
@@ -79,8 +85,13 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
     if op == "call_method" and target in _NOT_ASKED:
         return None
     function, args = as_called(f, op, target, args, kwargs)
-    types = TupleValue([ClassValue(o.python_type()) for o in asked])
-    given = [BuiltinValue(function), types, TupleValue(args), f.new_dict(kwargs.items())]
+    return _ask(f, BuiltinValue(function), function, asked, args, kwargs)
+
+
+def _ask(f: Frame, function: Value, real: Any, asked: list[Any], args: list[Value], kwargs: dict[str, Value]) -> Value | None:  # fmt: skip
+    who = f.out.overriding
+    classes = TupleValue([ClassValue(o.python_type()) for o in asked])
+    given = [function, classes, TupleValue(args), f.new_dict(kwargs.items())]
     if who.modes:
         mode = who.modes.pop()
         try:
@@ -90,13 +101,14 @@ def take_over(f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[st
         if not _declined(result):
             return result
     for o in asked:
-        method = ClassValue(o.python_type()).get_attribute(f, "__torch_function__")
+        plain = isinstance(find_in_class(o.python_type(), "__torch_function__")[0], types.FunctionType)  # deprecated
+        method = (o if plain else ClassValue(o.python_type())).get_attribute(f, "__torch_function__")
         result = method.call(f, given, {}).realize()
         if not _declined(result):
             return result
     if not asked:
         return None
-    f.raise_(TypeError, tocha.overrides.unanswered(function, [o.python_type() for o in asked]))
+    f.raise_(TypeError, tocha.overrides.unanswered(real, [o.python_type() for o in asked]))
 
 
 def _declined(result: Value) -> bool:
@@ -166,7 +178,7 @@ def typed(value: Value, cls: type) -> Value:
     """Results of a call as objects of a class, as Tensor.__torch_function__ makes them."""
     if isinstance(value, TensorValue):
         return value if issubclass(value.python_type(), cls) else value.as_class(cls)
-    if type(value) in (TupleValue, ListValue):
+    if type(value) in (TupleValue, ListValue, NamedTupleValue):
         value.items[:] = [typed(i.realize(), cls) for i in value.items]  # type: ignore[attr-defined]
     return value
 
@@ -186,10 +198,49 @@ def exit_mode(f: Frame, mode: Value, *error: Value) -> Value:
     return Constant(None)
 
 
+@known(tocha.Tensor._make_subclass)
+def make_subclass(f: Frame, cls: Value, data: Value, require_grad: Value | None = None) -> Value:
+    """The same memory as an object of a class, without history."""
+    if not isinstance(data, TensorValue) or (require_grad is not None and require_grad.truth(f)):
+        raise Unsupported("builtin", "Tensor._make_subclass() that requires a gradient")
+    before, f.out.overriding.level = f.out.overriding.level, 2
+    try:
+        made = f.out.call(f, "call_method", "detach", [data], {})
+    finally:
+        f.out.overriding.level = before
+    return made.as_class(cls.constant())
+
+
 @known(_C._set_overrides)
 def set_overrides(f: Frame, level: Value) -> Value:
     before, f.out.overriding.level = f.out.overriding.level, level.constant()
     return Constant(before)
+
+
+def _are_asked(f: Frame, values: list[Value]) -> bool:
+    who = f.out.overriding
+    return who.level < 2 and bool(who.modes or (who.level == 0 and overloaded(values)))
+
+
+@known(tocha.overrides.has_torch_function)
+def has_torch_function(f: Frame, relevant: Value) -> Value:
+    return Constant(_are_asked(f, relevant.unpack(f)))
+
+
+@known(tocha.overrides.has_torch_function_unary, tocha.overrides.has_torch_function_variadic)
+def has_torch_function_variadic(f: Frame, *relevant: Value) -> Value:
+    return Constant(_are_asked(f, list(relevant)))
+
+
+@known(tocha.overrides.handle_torch_function)
+def handle_torch_function(f: Frame, function: Value, relevant: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """For functions of the program's that ask overrides themselves."""
+    real = getattr(function.realize(), "real", None)
+    asked = overloaded(relevant.unpack(f)) if f.out.overriding.level == 0 else []
+    result = _ask(f, function, real, asked, list(args), kwargs)
+    if result is None:
+        f.raise_(TypeError, tocha.overrides.unanswered(real, []))
+    return result
 
 
 @known(_C._disabled_torch_function_impl)

@@ -146,6 +146,7 @@ class RootFrame(Frame):
                 raise Unsupported("exception", value.describe()) from raised
             cg.side_effects([value])
             self._leave_break_setting(cg)
+            self._leave_level(cg)
             cg.load(value)
             cg.drop(value)  # a frame that holds its own exception is a cycle
             cg.emit("RAISE_VARARGS", 1)
@@ -154,6 +155,7 @@ class RootFrame(Frame):
             if kind == "return":
                 cg.side_effects([value])
                 self._leave_break_setting(cg)
+                self._leave_level(cg)
                 cg.load(value)
                 cg.emit("RETURN_VALUE")
             else:
@@ -232,6 +234,14 @@ class RootFrame(Frame):
             cg.start_call(switch)
             cg.end_call(0, keep=False)
 
+    def _leave_level(self, cg: Codegen) -> None:
+        """Whose __torch_function__ is asked is a switch of the program's: it is left as captured code has it."""
+        overriding = self.out.overriding
+        if overriding.level != overriding.found:
+            cg.start_call(_C._set_overrides)
+            cg.load_constant(overriding.level)
+            cg.end_call(1, keep=False)
+
     def _leave_break_setting(self, cg: Codegen) -> None:
         """What error_on_graph_break says here holds for what runs next: the code after a break, or the caller."""
         if self.out.error_on_break != self.out.error_on_break_then:
@@ -295,10 +305,7 @@ class RootFrame(Frame):
         overriding = self.out.overriding
         for mode in overriding.modes:
             cg.call_method_of(mode, "__enter__", [])
-        if overriding.level:
-            cg.start_call(_C._set_overrides)
-            cg.load_constant(overriding.level)
-            cg.end_call(1, keep=False)
+        self._leave_level(cg)
 
     def _copy(self, cg: Codegen, i: Instruction) -> Instruction:
         """The instruction in the new code: names are numbered anew there."""

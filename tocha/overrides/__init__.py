@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import types as types_module
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -113,7 +114,12 @@ def _call_overrides(func: Callable, overridden: tuple, args: tuple, kwargs: dict
         if result is not NotImplemented:
             return result
     for o in operands:
-        method = type(o).__torch_function__
+        method = o.__torch_function__
+        if getattr(method, "__self__", None) is o and not isinstance(o, type):
+            warnings.warn(
+                "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, please define it as a classmethod.",
+                stacklevel=3,
+            )
         result = method(func, types, args, kwargs)
         if result is not NotImplemented:
             return result

@@ -208,7 +208,7 @@ def make_subclass(f: Frame, cls: Value, data: Value, require_grad: Value | None 
         made = f.out.call(f, "call_method", "detach", [data], {})
     finally:
         f.out.overriding.level = before
-    return made.as_class(cls.constant())
+    return made.as_class(cls.constant())  # type: ignore[attr-defined]
 
 
 @known(_C._set_overrides)
@@ -239,7 +239,7 @@ def handle_torch_function(f: Frame, function: Value, relevant: Value, /, *args: 
     asked = overloaded(relevant.unpack(f)) if f.out.overriding.level == 0 else []
     result = _ask(f, function, real, asked, list(args), kwargs)
     if result is None:
-        f.raise_(TypeError, tocha.overrides.unanswered(real, []))
+        f.raise_(TypeError, tocha.overrides.unanswered(real or handle_torch_function, []))
     return result
 
 

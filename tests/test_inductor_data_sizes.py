@@ -349,3 +349,10 @@ def test_sizes_computed_by_operators_of_numbers_alone_are_known():
     out, count = tocha.compile(chunks, backend=backend, fullgraph=True)(x, 4)
     assert count == 4 and tocha.equal(out, chunks(x, 4)[0])
     assert [int(c) for c in seen] == [4]
+
+
+def test_tensors_in_the_places_of_floats_are_numbers_from_data():
+    f = tocha.compile(lambda x, eps: tocha.logit(x, eps), fullgraph=True)
+    x = tocha.tensor([0.3, 0.95])
+    for eps in (0.1, 0.4):
+        tocha.testing.assert_close(f(x, tocha.tensor(eps, dtype=tocha.float64)), tocha.logit(x, eps))

@@ -399,3 +399,10 @@ def test_promises_of_floats_are_checked(program, backend):
     assert tocha.equal(compiled(x, tocha.tensor(2.0)), program(x, tocha.tensor(2.0)))
     with pytest.raises(RuntimeError, match="too small"):
         compiled(x, tocha.tensor(1.0))
+
+
+def test_tensors_in_the_places_of_floats_are_numbers_from_data():
+    f = tocha.compile(lambda x, eps: tocha.logit(x, eps), fullgraph=True)
+    x = tocha.tensor([0.3, 0.95])
+    for eps in (0.1, 0.4):
+        tocha.testing.assert_close(f(x, tocha.tensor(eps, dtype=tocha.float64)), tocha.logit(x, eps))

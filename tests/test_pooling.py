@@ -248,6 +248,21 @@ def test_fractional_windows_follow_the_samples():
     assert tocha.equal(drawn, again)
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_lp_pool_of_an_infinite_norm_is_an_extreme(compiled):
+    x = tocha.tensor([[[1.0, -3.0, 2.0, 4.0, -5.0]]])
+
+    def pools(x):
+        return [
+            *(F.lp_pool1d(x, p, 2, 1) for p in (np.inf, -np.inf)),
+            *(F.lp_pool2d(x.unsqueeze(0), p, (1, 3), ceil_mode=True) for p in (np.inf, -np.inf)),
+            *(F.lp_pool3d(x[None, None], p, (1, 1, 2)) for p in (np.inf, -np.inf)),
+        ]
+
+    found = [y.flatten().tolist() for y in (tocha.compile(pools, fullgraph=True) if compiled else pools)(x)]
+    assert found == [[3, 3, 4, 5], [1, 2, 2, 4], [3, 5], [1, 4], [3, 4], [1, 2]]
+
+
 def test_lp_pool_is_the_norm_of_windows():
     x = distinct(1, 2, 6, 6)
     y = F.lp_pool2d(tocha.tensor(x), 3, 2)

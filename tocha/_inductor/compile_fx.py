@@ -11,7 +11,7 @@ from tocha import _C, fx
 from tocha._functorch.aot_autograd import aot_module_simplified, state_of
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._functorch.runtime import Compiled
-from tocha._inductor import codecache, config, freezing
+from tocha._inductor import codecache, config, custom_graph_pass, freezing
 from tocha._inductor.graph_cache import GraphEntry, key_of
 from tocha._inductor.layouts import with_best_layout
 from tocha._inductor.programs import CompiledGraph, compile_graph
@@ -64,7 +64,8 @@ class Compilation:
 
     def __init__(self, module: fx.GraphModule, inputs: list[Any], options: dict[str, Any] | None):
         self.module, self.inputs = module, inputs
-        self.options = {k.replace("-", "_"): v for k, v in (options or {}).items()}
+        passes = {n: getattr(config, n) for n in custom_graph_pass.SETTINGS}  # also when backward is compiled, later
+        self.options = passes | {k.replace("-", "_"): v for k, v in (options or {}).items()}
         self.entry: GraphEntry | None = None
         self.programs: list[CompiledGraph | None] = []
         self.recorded = _C.is_grad_enabled()
@@ -73,6 +74,7 @@ class Compilation:
 
     def run(self) -> Callable[..., Any]:
         with config.patch(self.options):
+            custom_graph_pass.run([custom_graph_pass.BEFORE_DIFFERENTIATION], self.module)
             if freezing.is_on():
                 return self.frozen()
             if any(True for _ in self.module.parameters()) or any(True for _ in self.module.buffers()):
@@ -109,11 +111,22 @@ class Compilation:
         codecache.start_prelude()
         return aot_module_simplified(
             self.module, self.inputs, fw_compiler=self.compile, bw_compiler=self.compile_backward,
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=self.partition, inference_compiler=self.compile_alone,
         )  # fmt: skip
+
+    def partition(self, joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> Any:
+        with config.patch(self.options):
+            custom_graph_pass.run(custom_graph_pass.BOTH_WAYS, joint)
+        return min_cut_rematerialization_partition(joint, inputs, **how)
+
+    def compile_alone(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        with config.patch(self.options):
+            custom_graph_pass.run(custom_graph_pass.BOTH_WAYS, graph)
+        return self.compile(graph, inputs)
 
     def compile(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with config.patch(self.options):  # also where it is compiled again for arguments that lie elsewhere
+            custom_graph_pass.run(custom_graph_pass.ONE_WAY, graph)
             if self.constants and "mutated_inputs" in graph.meta:
                 graph = freezing.freeze(graph, self.constants)
             if not self.recorded and config.max_autotune and config.layout_optimization:
@@ -146,10 +159,13 @@ def is_direct(forward: Any) -> bool:
 
 
 def compile_fx(
-    module: fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
+    module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    options: dict[str, Any] | None = None,
+    config_patches: dict[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """The backend: differentiates, partitions and compiles, or finds what was made of the same graph before."""
-    return Compilation(module, list(example_inputs), options).run()
+    """The backend: differentiates, partitions and compiles, or finds what was made of the same graph before. Options are settings, too."""
+    return Compilation(module, list(example_inputs), {**(config_patches or {}), **(options or {})}).run()
 
 
 def compile_fx_inner(

@@ -72,6 +72,19 @@ _TABLE: _config_module.Table = {
         "where that folder is made; the current folder, if it is empty",
         "TORCH_COMPILE_DEBUG_DIR",
     ),
+    "pre_grad_custom_pass": (object, None, "called with each captured graph before it is differentiated"),
+    "joint_custom_pre_pass": (
+        object,
+        None,
+        "called with each graph of operators that holds both ways, or the only one",
+    ),
+    "joint_custom_post_pass": (object, None, "called behind it"),
+    "post_grad_custom_pre_pass": (
+        object,
+        None,
+        "called with each graph of operators that is compiled, forward and backward",
+    ),
+    "post_grad_custom_post_pass": (object, None, "called behind it"),
     "longest_decomposition": (int, 48, "loops of which a kernel may consist before it is called whole"),
 }
 

@@ -120,8 +120,7 @@ OTHER_SETTINGS: dict[str, object] = {
     "halide.scheduler_cuda": "Anderson2021", "implicit_fallbacks": True, "incremental_autotune": False,
     "inductor_choices_class": None, "inductor_default_autotune_rep": 100, "inductor_default_autotune_warmup": 25,
     "inplace_buffers": True, "inplace_padding": True, "inter_node_bw": None, "intra_node_bw": None, "is_nightly_or_source":
-    False, "is_predispatch": False, "joint_custom_post_pass": None, "joint_custom_pre_pass": None,
-    "joint_graph_constant_folding": True, "keep_addmm_fused_for_half_dtypes": True, "keep_output_stride": True,
+    False, "is_predispatch": False,     "joint_graph_constant_folding": True, "keep_addmm_fused_for_half_dtypes": True, "keep_output_stride": True,
     "keep_static_cubin_raw": False, "kernel_name_max_ops": 10, "layout_opt_default": "1",
     "log_tlparse": False, "lookup_table.check_src_hash": True, "lookup_table.table": None, "loop_index_inversion_in_fusion":
     True, "loop_ordering_after_fusion": True, "loop_reindexing_after_fusion": True, 
@@ -141,8 +140,7 @@ OTHER_SETTINGS: dict[str, object] = {
     False, "pad_outputs": False, "padding_alignment_bytes": 128, "padding_stride_threshold": 1024,
     "partitioned_scatter_enabled": False, "partitioned_scatter_max_partitions": 128, "partitioned_scatter_memory_budget":
     0.1, "partitioned_scatter_min_partitions": 2, "pattern_matcher": True, "permute_fusion": False, "pick_loop_orders":
-    True, "pipeline_max_autotune_gemm": False, "post_grad_custom_post_pass": None, "post_grad_custom_pre_pass": None,
-    "post_grad_fusion_options": None, "pre_grad_custom_pass": None, "pre_grad_fusion_options": None, "pre_grad_pass_timing":
+    True, "pipeline_max_autotune_gemm": False,     "post_grad_fusion_options": None, "pre_grad_fusion_options": None, "pre_grad_pass_timing":
     "default", "precompilation_timeout_seconds": 300, "profile_bandwidth": False, "profile_bandwidth_output": None,
     "profile_bandwidth_regex": "", "profile_bandwidth_with_do_bench_using_profiling": False, "profiler_mark_wrapper_call":
     False, "prologue_fusion": True, "quiesce_async_compile_pool": True, "quiesce_async_compile_time": 60,

@@ -70,9 +70,8 @@ def plain_ints(v: Any) -> list[Any]:
 
 
 def plain_float(v: Any) -> Any:
-    if type(v) is float or isinstance(v, Symbolic):
-        return v
-    return float(v.item() if isinstance(v, Tensor) else v)
+    v = v.item() if isinstance(v, Tensor) else v
+    return v if type(v) is float or isinstance(v, Symbolic) else float(v)
 
 
 def plain_number(v: Any) -> Any:

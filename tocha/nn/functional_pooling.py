@@ -5,6 +5,7 @@ The operators are in tocha/operators/pooling.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from tocha import _C
@@ -350,10 +351,19 @@ def fractional_max_pool3d(
 # -- power averages ----------------------------------------------------------------------------------
 
 
-def _lp_pool(pool: Callable, input: Tensor, norm_type: float, kernel_size: Ints, places: int, *more: object) -> Tensor:
-    """The windows' sums of powers, made from averages; what a power leaves negative keeps its sign."""
-    mean = pool(input.pow(norm_type), kernel_size, *more)
-    return (mean.sign() * mean.abs().relu()).mul(places).pow(1.0 / norm_type)
+def _lp_pool(
+    input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None, ceil_mode: bool, dims: int
+) -> Tensor:
+    """The windows' sums of powers, made from averages; what a power leaves negative keeps its sign. Norms without end are extremes."""
+    if norm_type in (math.inf, -math.inf):
+        largest = (_C.max_pool1d, _C.max_pool2d, _C.max_pool3d)[dims - 1]
+        magnitudes = input.abs() if norm_type > 0 else -input.abs()
+        found = largest(magnitudes, kernel_size, stride, 0, 1, ceil_mode)
+        return found if norm_type > 0 else -found
+    mean = (_C.avg_pool1d, _nn.avg_pool2d, _nn.avg_pool3d)[dims - 1](
+        input.pow(norm_type), kernel_size, stride, 0, ceil_mode
+    )
+    return (mean.sign() * mean.abs().relu()).mul(_places(kernel_size, dims)).pow(1.0 / norm_type)
 
 
 def _places(kernel_size: Ints, dims: int) -> int:
@@ -373,7 +383,7 @@ def lp_pool1d(
     >>> lp_pool1d(tocha.tensor([[3.0, 4.0]]), 2, 2)
     tensor([[5.]])
     """
-    return _lp_pool(_C.avg_pool1d, input, norm_type, kernel_size, _places(kernel_size, 1), stride, 0, ceil_mode)
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 1)
 
 
 def lp_pool2d(
@@ -384,7 +394,7 @@ def lp_pool2d(
     >>> tocha.nn.functional.lp_pool2d(tocha.ones(1, 2, 4), 2.0, 2)
     tensor([[[2., 2.]]])
     """
-    return _lp_pool(_nn.avg_pool2d, input, norm_type, kernel_size, _places(kernel_size, 2), stride, 0, ceil_mode)
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 2)
 
 
 def lp_pool3d(
@@ -395,7 +405,7 @@ def lp_pool3d(
     >>> tocha.nn.functional.lp_pool3d(tocha.ones(1, 2, 2, 4), 2.0, 2).shape
     tocha.Size([1, 1, 1, 2])
     """
-    return _lp_pool(_nn.avg_pool3d, input, norm_type, kernel_size, _places(kernel_size, 3), stride, 0, ceil_mode)
+    return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3)
 
 
 # -- the way back ------------------------------------------------------------------------------------

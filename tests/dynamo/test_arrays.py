@@ -155,3 +155,18 @@ def test_wrapped_functions_take_tensors():
     x = tocha.tensor([1.0, 2.0])
     assert same(tocha.compile(f, backend="eager", fullgraph=True)(x, x), tocha.tensor([3.0, 6.0]))
     assert same(f(x, x), tocha.tensor([3.0, 6.0]))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_tensors_of_lists_of_arrays(backend):
+    def f(x):
+        a, b = np.arange(6.0).reshape(2, 3), x.numpy() * 2
+        return (
+            tocha.tensor([a, a]), tocha.tensor([a, a], dtype=tocha.int32), tocha.tensor([[b, b], [[1, 2], (3.5, True)]]),
+            tocha.as_tensor([b, b], dtype=tocha.float16), tocha.tensor([b.sum(), 3]), tocha.tensor([np.array([3, 4]), np.array([1, 2], dtype=np.int8)]),
+        )  # fmt: skip
+
+    x = tocha.ones(2)
+    found, expected = tocha.compile(f, backend=backend, fullgraph=True)(x), f(x)
+    assert [t.dtype for t in found] == [t.dtype for t in expected]
+    assert [t.tolist() for t in found] == [t.tolist() for t in expected]

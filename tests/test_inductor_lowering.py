@@ -89,3 +89,23 @@ def test_masked_indices_count_from_the_end_and_are_clamped(accumulate):
         return tocha.ops.aten._unsafe_masked_index(x, mask, [index], 7)
 
     assert tocha.compile(program)(x, mask, index, values).tolist() == program(x, mask, index, values).tolist()
+
+
+def test_the_default_dtype_holds_for_calls_too():
+    """Of tensors that are made, and of numbers in calls of whole operators."""
+
+    def f(x):
+        return (
+            tocha.full((2,), 1.5), tocha.arange(1.5), tocha.full((2,), x.sum().item() > 0), tocha.arange(3) / 2, tocha.linspace(0, 1, 3),
+            tocha.zeros(2), tocha.arange(3).mean(dtype=None if x.is_complex() else tocha.get_default_dtype()), tocha.eye(2), x.new_ones(2),
+            tocha.hann_window(4), tocha.arange(4).cumsum(0) * 1.5, tocha.cat([tocha.arange(2), tocha.tensor([0.5])]), tocha.rand(2),
+        )  # fmt: skip
+
+    x = tocha.arange(3)
+    tocha.set_default_dtype(tocha.float64)
+    try:
+        found, expected = tocha.compile(f)(x), f(x)
+    finally:
+        tocha.set_default_dtype(tocha.float32)
+    assert [t.dtype for t in found] == [t.dtype for t in expected]
+    assert all(a.equal(b) for a, b in zip(found[:-1], expected[:-1], strict=True))

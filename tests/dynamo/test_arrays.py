@@ -168,7 +168,7 @@ def test_gradients_go_through_arrays(backend):
     wrapped = tocha.compiler.wrap_numpy(of_arrays)
     expected = tocha.arange(4.0, requires_grad=True)
     of_tensors(expected).backward()
-    for f in (wrapped, lambda x: tocha.from_numpy(of_arrays(x.numpy()))):
+    for f in (wrapped, lambda x: tocha.as_tensor(of_arrays(x.numpy()))):
         x = tocha.arange(4.0, requires_grad=True)
         tocha.compile(f, backend=backend, fullgraph=True)(x).backward()
         tocha.testing.assert_close(x.grad, expected.grad)
@@ -219,3 +219,18 @@ def test_arguments_that_are_not_known_break_the_graph():
         return np.sum(a, initial=3.0) + np.max(a, initial=9.0) + np.sort(a.ravel(), kind="stable")[0]
 
     assert same(tocha.compile(f, backend="eager")(F64), f(F64))
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_tensors_of_lists_of_arrays(backend):
+    def f(x):
+        a, b = np.arange(6.0).reshape(2, 3), x.numpy() * 2
+        return (
+            tocha.tensor([a, a]), tocha.tensor([a, a], dtype=tocha.int32), tocha.tensor([[b, b], [[1, 2], (3.5, True)]]),
+            tocha.as_tensor([b, b], dtype=tocha.float16), tocha.tensor([b.sum(), 3]), tocha.tensor([np.array([3, 4]), np.array([1, 2], dtype=np.int8)]),
+        )  # fmt: skip
+
+    x = tocha.ones(2)
+    found, expected = tocha.compile(f, backend=backend, fullgraph=True)(x), f(x)
+    assert [t.dtype for t in found] == [t.dtype for t in expected]
+    assert [t.tolist() for t in found] == [t.tolist() for t in expected]

@@ -480,3 +480,19 @@ def test_a_marked_dim_of_which_one_size_is_left():
     tocha._dynamo.mark_dynamic(x, 0)
     with pytest.raises(ConstraintViolationError, match="the program makes it 3"):
         tocha.compile(f, backend="eager")(x)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_tensors_of_tensors_have_the_dtype_that_theirs_promote_to(backend):
+    def f(x):
+        small, large = x.half().sum(), x.double()[0]
+        five = tocha.tensor([[5]], dtype=tocha.int32)
+        return (
+            tocha.tensor([large, 2.0]), tocha.tensor([small]), tocha.tensor([small, 3]), tocha.tensor([[small], [large]]),
+            tocha.tensor([five, five]), tocha.tensor([five, 2.5]), tocha.tensor([large, 1j]), tocha.tensor([x.sum() > 0, True]),
+        )  # fmt: skip
+
+    x = tocha.ones(2)
+    found, expected = tocha.compile(f, backend=backend)(x), f(x)
+    assert [t.dtype for t in found] == [t.dtype for t in expected]
+    assert [t.tolist() for t in found] == [t.tolist() for t in expected]

@@ -6,6 +6,7 @@ itself, on arrays of one element; what is computed is written here in terms of t
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import warnings
@@ -274,19 +275,39 @@ def of_tensor(f: Frame, tensor: TensorValue) -> Value:
     return ArrayValue(f.out.call(f, "call_method", "detach", [tensor], {}))  # type: ignore[arg-type]
 
 
-def to_tensor(f: Frame, function: Any, array: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-    """from_numpy(array) and its like; None where the function is another one, or the array is within a list."""
-    if not isinstance(array, ArrayValue):
-        return None
-    if function not in (tocha.from_numpy, tocha.as_tensor, tocha.asarray, tocha.tensor):
-        return None
-    found = array.tensor
-    if function is tocha.tensor:
+def to_tensor(f: Frame, function: Any, array: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """from_numpy(array) and its like, also of lists with arrays in them."""
+    if function is tocha.from_numpy and (not isinstance(array, ArrayValue) or array.scalar):
+        raise Unsupported("builtin", "from_numpy of a scalar, or of a list")
+    found = side_by_side(f, array)
+    if function is tocha.tensor and isinstance(array, ArrayValue):
         found = f.out.call(f, "call_method", "clone", [found], {})  # type: ignore[assignment]
     dtype = kwargs.get("dtype", args[0] if args else None)
     if dtype is not None and dtype.constant() is not None:
+        narrow = (
+            found.fact.dtype.is_floating_point and found.fact.dtype != tocha.float64
+        )  # its items are no floats of Python
+        if narrow and not isinstance(array, ArrayValue) and not dtype.constant().is_floating_point:
+            raise Unsupported("builtin", "floats of NumPy as integers")
         found = f.out.call(f, "call_method", "to", [found, dtype], {})  # type: ignore[assignment]
     return found
+
+
+def side_by_side(f: Frame, v: Value) -> TensorValue:
+    """What tensor() makes of a list with arrays in it: one of the dtype that theirs and the numbers' promote to."""
+    v = v.realize()
+    if isinstance(v, ArrayValue):
+        return v.tensor
+    if isinstance(v, TensorValue):
+        return f.out.call(f, "call_method", "detach", [v], {})  # type: ignore[return-value]
+    if not isinstance(v, (TupleValue, ListValue)):
+        return f.out.call(f, "call_function", tocha.tensor, [v], {})  # type: ignore[return-value]
+    parts = [side_by_side(f, i) for i in v.items]
+    dtype = functools.reduce(tocha.promote_types, [p.fact.dtype for p in parts])
+    alike = [
+        p if p.fact.dtype == dtype else f.out.call(f, "call_method", "to", [p, Constant(dtype)], {}) for p in parts
+    ]
+    return f.out.call(f, "call_function", tocha.stack, [ListValue(alike)], {})  # type: ignore[return-value]
 
 
 # ---- making arrays

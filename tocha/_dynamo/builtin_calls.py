@@ -298,12 +298,11 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         raise Unsupported("autograd", f"forward_ad: {name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):
         raise Unsupported("autograd", f"{_module_of(function)}.{name}")
-    if args and isinstance(args[0], ArrayValue):
+    if args and function in (tocha.from_numpy, tocha.as_tensor, tocha.asarray, tocha.tensor):
         from tocha._dynamo import arrays
 
-        found = arrays.to_tensor(f, function, args[0], args[1:], kwargs)
-        if found is not None:
-            return found
+        if arrays.has_array(args[0]):
+            return arrays.to_tensor(f, function, args[0].realize(), args[1:], kwargs)
     result = f.out.call(f, "call_function", function, args, kwargs)
     if not args and not kwargs and not modes.holds(name) and result.is_constant():
         f.out.guards.add_setting(function, result.constant())

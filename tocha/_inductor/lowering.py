@@ -160,6 +160,7 @@ class Lowering(Interpreter):
         self.names = itertools.count()
         self.origin = ""
         self.default = default_dtype
+        self.only_facts = _FactsOnly(default_dtype)
         self._variables: dict[tuple[int, Any], Any] = {}
         self.items: dict[s.Atom, Facts] = {}  # floats that are elements of tensors: x.item()
         self._computed: dict[FloatExpr, Facts] = {}
@@ -358,7 +359,7 @@ class Lowering(Interpreter):
         return all(f.memory in self.buffers for f in flat_facts([found]))
 
     def by_elements(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        made = getattr(Facts_only, o.kind)(o, arguments)
+        made = getattr(self.only_facts, o.kind)(o, arguments)
         if made is arguments.get("self"):
             return made
         if made.offset != 0:  # a copy of a storage; of loops the memory is new
@@ -399,7 +400,7 @@ class Lowering(Interpreter):
 
     def whole(self, o: Operator, arguments: dict[str, Any]) -> Any:
         """The operator as a call of its native form."""
-        made = getattr(Facts_only, o.kind)(o, arguments)
+        made = getattr(self.only_facts, o.kind)(o, arguments)
         return self.native_call(o, arguments, made)
 
     def native_call(self, o: Operator, arguments: dict[str, Any], made: Any) -> Any:
@@ -435,11 +436,15 @@ class Lowering(Interpreter):
 class _FactsOnly(Interpreter):
     """Facts of results without loops: what whole operators give."""
 
+    def __init__(self, default_dtype: DType):
+        super().__init__()
+        self.default = default_dtype
+
+    def default_dtype(self) -> DType:
+        return self.default
+
     def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
         return self.by_facts(o, arguments)
-
-
-Facts_only = _FactsOnly()
 
 
 def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lowering: Lowering) -> Call:

@@ -5,6 +5,7 @@ NotImplemented means that the native part knows.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from tocha import _C
@@ -239,6 +240,8 @@ def tensor(data: Any, **kwargs: Any) -> Any:
         return of_symbols(data, kwargs)
     device = kwargs.pop("device", None)
     where = normalised(_C.device(device) if device is not None else _C.get_default_device())
+    if kwargs.get("dtype") is None and any(isinstance(n, FakeTensor) for n in numbers_in(data)):
+        kwargs["dtype"] = common_dtype(data)
     data = materialised(data)
     with outside():
         real = _C.tensor(data, device="cpu", **kwargs)
@@ -261,10 +264,7 @@ def has_symbols(data: Any) -> bool:
 
 def of_symbols(data: Any, kwargs: dict[str, Any]) -> Any:
     """A tensor of numbers that are known when the program runs: one of no dims for each, stacked."""
-    kinds = {kind_of(x) for x in numbers_in(data)}
-    found = next(k for k in (complex, float, int, bool) if k in kinds)
-    usual = {complex: _C.complex64, float: _C.get_default_dtype(), int: _C.int64, bool: _C.bool}[found]
-    where = {"dtype": kwargs.get("dtype") or usual, "device": kwargs.get("device")}
+    where = {"dtype": kwargs.get("dtype") or common_dtype(data), "device": kwargs.get("device")}
     return stacked(data, where).requires_grad_(bool(kwargs.get("requires_grad", False)))
 
 
@@ -272,11 +272,19 @@ def numbers_in(data: Any) -> list[Any]:
     return [n for x in data for n in numbers_in(x)] if isinstance(data, list | tuple) else [data]
 
 
-def kind_of(number: Any) -> type:
-    if isinstance(number, Tensor):
-        return complex if number.is_complex() else float if number.is_floating_point() else bool if number.dtype is _C.bool else int  # fmt: skip
-    kinds = {SymInt: int, SymFloat: float, SymBool: bool}
-    return kinds.get(type(number), type(number))
+def common_dtype(data: Any) -> Any:
+    """What the numbers of nested sequences promote to; those that are tensors have dtypes of their own."""
+    real = _C.get_default_dtype()
+    usual = {bool: _C.bool, int: _C.int64, float: real, complex: _C.promote_types(real, _C.complex32)}
+    usual |= {SymBool: _C.bool, SymInt: _C.int64, SymFloat: real}
+
+    def own(n: Any) -> Any:
+        if isinstance(n, Tensor) or type(n) in usual:
+            return n.dtype if isinstance(n, Tensor) else usual[type(n)]
+        with outside():  # a number of NumPy
+            return _C.tensor(n).dtype
+
+    return functools.reduce(_C.promote_types, map(own, numbers_in(data)))
 
 
 def stacked(data: Any, where: dict[str, Any]) -> Any:
@@ -294,7 +302,7 @@ def materialised(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return [materialised(x) for x in data]
     if isinstance(data, FakeTensor):
-        return data.tolist()
+        return data.tolist() if data.numel() != 1 else data.item()
     return data.__index__() if hasattr(data, "__sym_int__") and hasattr(data, "__index__") else data
 
 

@@ -332,3 +332,18 @@ def test_guards_are_checked_for_other_arguments():
     assert not env.evaluate_guards_for_args([p], [Geometry((10, 5), (5, 1))])
     assert not env.evaluate_guards_for_args([p], [Geometry((4, 5), (5, 1))])
     assert env.guard_texts(lambda a: f"L['x'].size()[{['s0', 's1'].index(a.name)}]")[0] == "(L['x'].size()[0] % 4) == 0"
+
+
+def test_what_is_known_of_other_symbols_is_not_tried(monkeypatch):
+    known = Assumptions()
+    for i in range(40):
+        x, y, z = (s.symbol(f"{n}{i}") for n in "xyz")
+        known.learn(s.ge(s.mul(x, y), z))
+    a, b, c = (s.symbol(n) for n in "abc")
+    known.learn(s.ge(s.floordiv(a, 4), s.mul(b, c)))
+    asked = []
+    bounds = Assumptions.bounds
+    monkeypatch.setattr(Assumptions, "bounds", lambda self, e: asked.append(e) or bounds(self, e))
+    assert known.holds(s.ge(s.add(s.floordiv(a, 4), 2), s.mul(b, c)))
+    assert known.holds(s.ge(s.mul(b, c), a)) is None
+    assert 0 < len(asked) < 40

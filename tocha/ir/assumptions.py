@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from tocha.ir import symbolic as s
@@ -49,6 +50,20 @@ def _remainders(e: Expr) -> Iterator[tuple[Any, int, int]]:
         if coefficient % n == 0:
             k = -coefficient // n
             yield s.add(e, s.scale(s.mod(a, n), -k)), k, n
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts(e: Expr) -> frozenset[s.Monomial]:
+    """The monomials of e, also behind divisions. What is known of an expression that has none of them says nothing of e: bounds of
+    the difference are those of each by itself."""
+    found = {m for m in dict(e.terms) if m}
+    for monomial in tuple(found):
+        for atom, p in monomial:
+            if atom.kind == "floordiv" and p == 1 and isinstance(atom.args[0], Expr):
+                others = s.from_terms({tuple(t for t in monomial if t[0] is not atom): 1})
+                opened = s.mul(others, atom.args[0])
+                found |= _parts(opened) if isinstance(opened, Expr) else set()
+    return frozenset(found)
 
 
 def _floor(a: Bound, b: Bound) -> Bound:
@@ -334,6 +349,12 @@ class Assumptions:
     def _atom_range(self, atom: Atom) -> Range:
         if atom.kind == "symbol":
             return self.ranges.get(atom, EVERYTHING)
+        found = self._bounds.get(atom)
+        if found is None:
+            found = self._bounds[atom] = self._function_range(atom)
+        return found
+
+    def _function_range(self, atom: Atom) -> Range:
         if atom.kind == "floordiv":
             (a, b), (c, d) = self.bounds(atom.args[0]), self.bounds(atom.args[1])
             if c > 0 or d < 0:
@@ -451,8 +472,9 @@ class Assumptions:
             return True
         if not isinstance(e, Expr):
             return False
+        own = _parts(e)
         for f in self.nonnegative:
-            if self.bounds(s.add(e, s.scale(f, -1)))[0] >= 0:
+            if not own.isdisjoint(_parts(f)) and self.bounds(s.add(e, s.scale(f, -1)))[0] >= 0:
                 return True
         return bool(cases) and self._by_cases(e, cases - 1)
 

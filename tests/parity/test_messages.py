@@ -68,8 +68,12 @@ def test_kernel_names(line: str) -> None:
     assert str(wanted).split("\n")[0] in str(got)
 
 
-# PyTorch lists keywords in no order, and its vector code asks for the dtype first.
-ON_X86 = {("arange", "phrase"), ("nn.functional.multilabel_soft_margin_loss", "type")}
+# PyTorch lists keywords in no order, and its vector code asks for the dtype first, or for that of the gradient alone.
+ON_X86 = {
+    ("arange", "phrase"),
+    ("nn.functional.multilabel_soft_margin_loss", "type"),
+    ("_softmax_backward_data", "type"),
+}
 
 
 def is_the_processor_s(a: Any) -> bool:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 import tocha
 from tocha._inductor.utils import run_and_get_code
+from tocha.codegen.cpp_program import without_lines
 from tocha.nn import functional as F
 
 
@@ -14,7 +15,7 @@ def check(function, *args):
     tocha._dynamo.reset()
     found, (code, *_) = run_and_get_code(tocha.compile(function, fullgraph=True), *args)
     tocha.testing.assert_close(found, function(*args))
-    return code
+    return without_lines(code)
 
 
 MOVES = {

@@ -22,7 +22,7 @@ from tocha.fx.graph import parse_stack_trace
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
-from tocha.ir.layout import contiguous_strides
+from tocha.ir.layout import contiguous_strides, has_gaps, like_strides
 from tocha.ir.loops import Buffer, Call, Check, Element, Loop, NotLowered, Program, Source, plain, verify
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
 from tocha.ir.sym_types import FloatExpr, Symbolic, settled
@@ -62,6 +62,14 @@ def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) ->
         else:
             out[a.name] = converter(a)(default_of(a))
     return out
+
+
+def without_gaps(node: fx.Node, f: Facts) -> Facts:
+    """A value that is only read for its elements: it needs no gaps between them, which loops do not make."""
+    seen = any(u.op == "output" or not isinstance(u.target, OpOverload) or u.target._schema._is_view_op() for u in node.users)  # fmt: skip
+    if seen or not has_gaps(f.sizes, f.steps):
+        return f
+    return Facts(f.sizes, f.dtype, f.device, like_strides(f.sizes, f.steps), 0, None, f.conjugated, f.negated)
 
 
 def facts_of(t: Tensor) -> Facts:
@@ -360,7 +368,7 @@ class GraphLowering:
             return self.by_address(record_arguments(target._target.overload, args, kwargs))
         if target in (COPY, ZERO) and isinstance(val, Tensor):
             try:
-                return self.lowering.copied(facts_of(val), args[1] if target is COPY else 0)
+                return self.lowering.copied(without_gaps(node, facts_of(val)), args[1] if target is COPY else 0)
             except REFUSALS:
                 return self.whole(node, target, args, kwargs, val)
         overload = getattr(target._target, "overload", None)

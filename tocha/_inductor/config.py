@@ -51,6 +51,13 @@ _TABLE: _config_module.Table = {
         "with max_autotune, in graphs without gradients: whether pictures lie with channels last between convolutions is measured, copies included",
         "TORCHINDUCTOR_LAYOUT_OPTIMIZATION",
     ),
+    "pre_grad_custom_pass": (object, None, "a function, or several, that changes graphs as they were captured"),
+    "post_grad_custom_pre_pass": (
+        object,
+        None,
+        "the same for graphs of operators, gradients included, that are about to be lowered",
+    ),
+    "post_grad_custom_post_pass": (object, None, "the same, after that"),
     "fallback_random": (bool, True, "random numbers are those of eager; there are no others"),
     "emulate_precision_casts": (bool, True, "values are rounded where eager stores them; always so"),
     "look_back": (int, 24, "kernels that a loop may join"),

@@ -20,7 +20,7 @@ from typing import Any
 import tocha
 from tocha import _C, fx
 from tocha._functorch.runtime import Compiled, wrapped
-from tocha._inductor import codecache, config
+from tocha._inductor import codecache, config, custom_graph_pass, decomposition
 from tocha._inductor.entries import NotKept, decode_wrapping, encode, encode_constant, encode_wrapping
 from tocha._inductor.programs import CompiledGraph, load_kept
 from tocha._inductor.store import Folder, Parts, counts
@@ -42,6 +42,8 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
         or config.verify
         or config.nan_asserts
         or events.THOROUGH
+        or decomposition.own()
+        or custom_graph_pass.kept_under() is None
     ):
         return None
     try:
@@ -50,7 +52,8 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
             "inputs": "\n".join(map(input_text, placeholders(module, inputs), inputs)),
             "known sizes": sizes_text(module),
             "modes": modes_text(),
-            "settings": config.key_text(),
+            "settings": config.key_text(without=custom_graph_pass.SETTINGS),
+            "passes": custom_graph_pass.kept_under() or "",
             "threads": str(_C.get_num_threads()) if config.max_autotune or config.max_autotune_gemm else "",
             "tocha": own_digest(),
             **{k: v for k, v in codecache.key_parts("").items() if k != "source"},

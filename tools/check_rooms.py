@@ -24,7 +24,7 @@ PYTHON = [
         "multiprocessing", "nested", "nn", "optim", "overrides", "quasirandom", "random", "serialization", "signal", "sparse", "special",
         "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "mps", "mtia", "futures", "hub",
     },
-    {"", "_custom_ops", "_decomp", "_guards", "_library", "_logging", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
+    {"", "_custom_ops", "_decomp", "_guards", "_library", "_logging", "_dispatch", "_ops", "_prims", "_prims_common", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
     {"_functorch", "_higher_order_ops", "functorch"},
     {"_inductor"},
@@ -40,6 +40,8 @@ STANDS_IN = {
     "tocha.utils.backend_registration": "_library",
     "tocha.utils.flop_counter": "_library",
     "tocha.cpu.memory": "profiler",
+    "tocha._inductor.exc": "_dynamo",
+    "tocha._inductor.test_case": "_dynamo",
 }
 # A lower room opens these when a program asks for them.
 ON_DEMAND = {

@@ -19,7 +19,7 @@ from tocha._alias import native_names
 PARTLY = frozenset(
     f"torch.{n}"
     for n in (
-        "cuda", "distributed", "distributed.distributed_c10d", "jit", "onnx", "onnx.symbolic_helper", "utils.data",
+        "_dispatch.python", "_prims_common", "cuda", "distributed", "distributed.distributed_c10d", "jit", "onnx", "onnx.symbolic_helper", "utils.data",
         "distributed.tensor", "distributed.tensor.placement_types", "distributed.nn",
         "distributed.nn.functional", "distributed.device_mesh", "distributed._functional_collectives", "utils.data.datapipes", "utils.data.datapipes.iter",
     )

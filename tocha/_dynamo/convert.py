@@ -19,6 +19,7 @@ from tocha._dynamo import callbacks, config, dynamic, modes, overrides, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
+    InductorError,
     InternalTorchDynamoError,
     RecompileError,
 )
@@ -229,12 +230,21 @@ class Capture:
             if isinstance(error, NOT_KNOWN) and not self.fullgraph:  # the program itself can be run, uncaptured
                 LOG.warning("Backend compiler exception: %s. Adding a graph break.", error)
                 raise SkipFrame("the backend does not know what comes out of an operator", Unsupported("facts", str(error))) from error  # fmt: skip
-            raise BackendCompilerFailed(self.backend, error) from error
+            raise failure_of(self.backend)(self.backend, error) from error
         if not callable(compiled):
             raise BackendCompilerFailed(
                 self.backend, TypeError(f"a backend returns a callable, got {type(compiled).__name__}")
             )
         return compiled
+
+
+def failure_of(backend: Any) -> type[BackendCompilerFailed]:
+    """What is raised where the backend fails: by the options that it is given with, a partial."""
+    return (
+        InductorError
+        if getattr(getattr(backend, "func", backend), "__name__", "") == "inductor"
+        else BackendCompilerFailed
+    )
 
 
 def watched(backend: Callable[..., Any]) -> Callable[..., Any]:

@@ -22,9 +22,14 @@ class InvalidBackend(TorchDynamoException):
 
 class BackendCompilerFailed(TorchDynamoException):
     def __init__(self, backend: Any, error: BaseException) -> None:
+        backend = getattr(backend, "func", backend)  # of a partial, what it calls
         self.backend_name = getattr(backend, "__name__", type(backend).__name__)
         self.inner_exception = error
         super().__init__(f"backend={self.backend_name!r} raised:\n{type(error).__name__}: {error}")
+
+
+class InductorError(BackendCompilerFailed):
+    """The same, of the backend "inductor"."""
 
 
 class RecompileError(TorchDynamoException):

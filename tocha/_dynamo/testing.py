@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import collections
+import contextlib
+import functools
 import random
 import re
+import sys
+import unittest
 from collections.abc import Callable
 from typing import Any
 
 import tocha
+from tocha._dynamo import config
 from tocha._dynamo.backends import lookup_backend
+from tocha._dynamo.comparing import same as same
 
 
 class CompileCounter:
@@ -150,28 +155,103 @@ def clone_me(x: Any) -> Any:
     return None if x is None else x.detach().clone().requires_grad_(x.requires_grad)
 
 
-def same(a: Any, b: Any, tol: float = 1e-4, equal_nan: bool = False) -> bool:
-    """Are two structures of tensors and plain values equal, up to a tolerance?
-
-    >>> same([tocha.ones(2), 1], [tocha.ones(2) + 1e-6, 1])
-    True
-    """
-    if isinstance(a, tocha.Tensor):
-        if not isinstance(b, tocha.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
-            return False
-        return tocha.allclose(a, b, atol=tol, rtol=tol, equal_nan=equal_nan)
-    if isinstance(a, (list, tuple, collections.deque, tocha.Size)):
-        return isinstance(b, (list, tuple, collections.deque, tocha.Size)) and len(a) == len(b) and all(same(x, y, tol, equal_nan) for x, y in zip(a, b))  # fmt: skip
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k], tol, equal_nan) for k in a)
-    if isinstance(a, set):
-        return isinstance(b, set) and a == b
-    if isinstance(a, float):
-        return isinstance(b, float) and (abs(a - b) <= tol or a == b or (equal_nan and a != a and b != b))
-    return type(a) is type(b) and bool(a == b)
-
-
 def reset_rng_state(use_xla: bool = False) -> None:
     """Random numbers begin anew, Python's and the library's."""
     tocha.manual_seed(1337)
     random.seed(1337)
+
+
+three = 3  # a constant of another module
+
+
+def unsupported(first: Any, second: Any) -> Any:
+    """Its second argument, after a graph break."""
+    tocha._dynamo.graph_break()
+    return second
+
+
+def dummy_fx_compile(gm: Any, example_inputs: Any) -> Callable[..., Any]:
+    """A backend that runs the graph as it is."""
+    return gm.forward
+
+
+def check_dynamic_shape_capture() -> bool:
+    """Are all sizes taken to change, from the first call on?"""
+    return not config.assume_static_by_default
+
+
+def extract_graph(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Any], list[Any]]:
+    """What fn returns, its graphs, and their forward graphs as ahead-of-time autograd makes them."""
+    backend = AotEagerAndRecordGraphs()
+    result = tocha._dynamo.optimize(backend)(fn)(*args, **kwargs)
+    return result, backend.graphs, backend.fw_graphs
+
+
+def standard_test(
+    self: Any, fn: Callable[..., Any], nargs: int, expected_ops: int | None = None, expected_ops_dynamic: int | None = None,
+    expected_frame_count: int = 1,
+) -> None:  # fmt: skip
+    """Compiled, fn of so many matrices does what it does, in so many graphs of so many operators."""
+    if check_dynamic_shape_capture() and expected_ops_dynamic is not None:
+        expected_ops = expected_ops_dynamic
+    counter = CompileCounter()
+    cases = [tuple(tocha.randn(10, 10) for _ in range(nargs)) for _ in range(2)]
+    expected = [fn(*args) for args in cases]
+    tocha._dynamo.reset()
+    compiled = tocha._dynamo.optimize_assert(counter)(fn)
+    for args, value in zip(cases, expected):
+        self.assertTrue(same(compiled(*args), value))
+        self.assertTrue(same(compiled(*args), value))
+    self.assertEqual(counter.frame_count, expected_frame_count)
+    if expected_ops is not None:
+        self.assertEqual(counter.op_count, expected_ops)
+
+
+def _marks(name: str) -> Callable[[Any], Any]:
+    def mark(fn: Any) -> Any:
+        setattr(fn, name, True)
+        return fn
+
+    return mark
+
+
+# Marks that `make_test_cls_with_patches(xfail_prop=...)` looks for.
+expectedFailureDynamic = _marks("_expected_failure_dynamic")
+expectedFailureCodegenDynamic = _marks("_expected_failure_codegen_dynamic")
+expectedFailureDynamicWrapper = _marks("_expected_failure_dynamic_wrapper")
+
+
+def _patched(fn: Callable[..., Any], patches: tuple[Any, ...]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            for settings, name, value in patches:
+                stack.enter_context(settings.patch(name, value))
+            return fn(*args, **kwargs)
+
+    return run
+
+
+def make_test_cls_with_patches(
+    cls: type, cls_prefix: str, fn_suffix: str, *patches: Any, xfail_prop: str | None = None,
+    decorator: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda fn: fn,
+) -> type:  # fmt: skip
+    """The same tests under other settings, each a (settings, name, value): those that are marked so are expected to fail."""
+    made: dict[str, Any] = {}
+    for name, value in vars(cls).items():
+        if name in ("__dict__", "__weakref__"):
+            continue
+        if not (name.startswith("test_") and callable(value)):
+            made[name] = value
+        elif xfail_prop is not None and hasattr(value, xfail_prop):
+            made[f"{name}{fn_suffix}"] = unittest.expectedFailure(_patched(value, patches))
+        else:
+            made[f"{name}{fn_suffix}"] = decorator(_patched(value, patches))
+    return type(f"{cls_prefix}{cls.__name__}", cls.__bases__, made)
+
+
+skipIfNotPy311 = unittest.skipIf(sys.version_info < (3, 11), "Requires Python 3.11+")
+skipIfNotPy312 = unittest.skipIf(sys.version_info < (3, 12), "Requires Python 3.12+")
+skipIfPy312 = unittest.skipIf(sys.version_info >= (3, 12), "Not supported in Python 3.12+")
+skipIfOnlyNotPy312 = unittest.skipIf(sys.version_info[:2] != (3, 12), "Requires Python 3.12")
+xfailIfPy312 = unittest.expectedFailure if sys.version_info >= (3, 12) else (lambda fn: fn)

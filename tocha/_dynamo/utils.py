@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import collections
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
 from tocha._core import switches
+from tocha._dynamo.comparing import checkpoint_params as checkpoint_params
+from tocha._dynamo.comparing import clone_input as clone_input
+from tocha._dynamo.comparing import clone_inputs as clone_inputs
+from tocha._dynamo.comparing import clone_tensor as clone_tensor
+from tocha._dynamo.comparing import preserve_rng_state as preserve_rng_state
+from tocha._dynamo.comparing import rmse as rmse
+from tocha._dynamo.comparing import same as same
+from tocha._dynamo.comparing import timed as timed
 from tocha._logging import events
 from tocha._logging.collect import HISTORY
 
@@ -30,6 +40,33 @@ def _count(event: events.Event) -> None:
             counters["inductor"]["fxgraph_cache_hit" if hit else "fxgraph_cache_miss"] += 1
         case events.ProgramMade(compiled=compiled):
             counters["inductor"]["kernels"] += len(compiled.kernels)
+
+
+@contextlib.contextmanager
+def dynamo_timed(key: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """The block is a named piece of work, of which `compile_times` tells."""
+    with events.stage(key):
+        yield
+
+
+def detect_fake_mode(inputs: Any = None) -> Any:
+    """The fake mode that is active, or that these tensors belong to."""
+    from tocha._guards import detect_fake_mode  # fake tensors are loaded when somebody asks
+
+    return detect_fake_mode(inputs)
+
+
+def identity(x: Any) -> Any:
+    return x
+
+
+def istype(obj: object, allowed_types: Any) -> bool:
+    """Is it of this type, or one of these, itself and not of a subclass?
+
+    >>> istype(True, int), istype(1, (int, str))
+    (False, True)
+    """
+    return type(obj) in allowed_types if isinstance(allowed_types, (tuple, list, set)) else type(obj) is allowed_types
 
 
 def is_compile_supported(device_type: Any) -> bool:

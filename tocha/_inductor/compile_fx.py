@@ -11,7 +11,8 @@ from tocha import _C, fx
 from tocha._functorch.aot_autograd import aot_module_simplified, state_of
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._functorch.runtime import Compiled
-from tocha._inductor import codecache, config, custom_graph_pass, freezing
+from tocha._guards import detect_fake_mode
+from tocha._inductor import codecache, config, custom_graph_pass, decomposition, freezing
 from tocha._inductor.graph_cache import GraphEntry, key_of
 from tocha._inductor.layouts import with_best_layout
 from tocha._inductor.programs import CompiledGraph, compile_graph
@@ -19,10 +20,11 @@ from tocha._inductor.verify import Finite, Verified
 from tocha._logging import events
 from tocha.autograd import no_grad, set_grad_enabled
 from tocha.ir.loops import NotLowered
+from tocha.ir.sym_types import SymInt
 from tocha.nn import Module
 from tocha.utils import _pytree as pytree
 
-__all__ = ["CompiledGraph", "compile_fx", "compile_fx_inner", "compile_graph", "compile_inner"]
+__all__ = ["CompiledGraph", "compile_fx", "compile_fx_inner", "compile_graph", "compile_inner", "shape_env_from_inputs"]
 
 log = logging.getLogger("tocha._inductor")
 
@@ -74,7 +76,8 @@ class Compilation:
 
     def run(self) -> Callable[..., Any]:
         with config.patch(self.options):
-            custom_graph_pass.run([custom_graph_pass.BEFORE_DIFFERENTIATION], self.module)
+            if isinstance(self.module, fx.GraphModule):
+                custom_graph_pass.run([custom_graph_pass.BEFORE_DIFFERENTIATION], self.module)
             if freezing.is_on():
                 return self.frozen()
             if any(True for _ in self.module.parameters()) or any(True for _ in self.module.buffers()):
@@ -111,7 +114,7 @@ class Compilation:
         codecache.start_prelude()
         return aot_module_simplified(
             self.module, self.inputs, fw_compiler=self.compile, bw_compiler=self.compile_backward,
-            partition_fn=self.partition, inference_compiler=self.compile_alone,
+            partition_fn=self.partition, inference_compiler=self.compile_alone, decompositions=decomposition.own() or None,
         )  # fmt: skip
 
     def partition(self, joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> Any:
@@ -212,3 +215,11 @@ def compile_nested(
         return compiled(*given)
 
     return call
+
+
+def shape_env_from_inputs(inputs: Sequence[Any]) -> Any:
+    """Where the symbols of these inputs live: fake tensors, or symbols themselves; None of others."""
+    mode = detect_fake_mode(inputs)
+    if mode is not None:
+        return mode.shape_env
+    return next((x.node.shape_env for x in inputs if isinstance(x, SymInt)), None)

@@ -16,7 +16,9 @@ from tocha._subclasses.fake import FakeTensor
 from tocha.autograd import set_grad_enabled
 from tocha.utils import _pytree as pytree
 
-__all__ = ["CustomGraphModulePass", "CustomGraphPass", "CustomGraphPassType", "get_hash_for_files"]
+__all__ = [
+    "CustomGraphModulePass", "CustomGraphPass", "CustomGraphPassType", "CustomPassBase", "get_custom_graph_passes", "get_hash_for_files",
+]  # fmt: skip
 
 BEFORE_DIFFERENTIATION = "pre_grad_custom_pass"
 BOTH_WAYS = ("joint_custom_pre_pass", "joint_custom_post_pass")
@@ -24,31 +26,36 @@ ONE_WAY = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
 SETTINGS = (BEFORE_DIFFERENTIATION, *BOTH_WAYS, *ONE_WAY)
 
 
-class CustomGraphPass(abc.ABC):
+class CustomPassBase(abc.ABC):
     """A pass that tells who it is."""
-
-    @abc.abstractmethod
-    def __call__(self, graph: fx.Graph) -> None:
-        """Changes the graph."""
 
     @abc.abstractmethod
     def uuid(self) -> Any:
         """What is another whenever the pass does something else; None where that is not known."""
 
 
-class CustomGraphModulePass(abc.ABC):
+class CustomGraphPass(CustomPassBase):
+    @abc.abstractmethod
+    def __call__(self, graph: fx.Graph) -> None:
+        """Changes the graph."""
+
+
+class CustomGraphModulePass(CustomPassBase):
     """The same for one that is called with the module of the graph."""
 
     @abc.abstractmethod
     def __call__(self, gm: fx.GraphModule) -> None:
         """Changes the module's graph."""
 
-    @abc.abstractmethod
-    def uuid(self) -> Any:
-        """What is another whenever the pass does something else; None where that is not known."""
+
+CustomGraphPassType = CustomGraphPass | Callable[[fx.Graph], None] | Sequence[Any] | None
 
 
-CustomGraphPassType = CustomGraphPass | Callable[[fx.Graph], None] | None
+def get_custom_graph_passes(custom_pass: Any) -> tuple[Any, ...]:
+    """None, one pass or several, as several."""
+    if custom_pass is None:
+        return ()
+    return tuple(custom_pass) if isinstance(custom_pass, (list, tuple)) else (custom_pass,)
 
 
 def get_hash_for_files(paths: Sequence[str], extra: str = "") -> bytes:
@@ -62,14 +69,15 @@ def get_hash_for_files(paths: Sequence[str], extra: str = "") -> bytes:
 
 def key() -> str | None:
     """The passes that are set, for the cache of graphs; None where one of them does not tell who it is."""
-    names = [n for n in SETTINGS if getattr(config, n) is not None]
-    told = [getattr(getattr(config, n), "uuid", lambda: None)() for n in names]
-    return None if None in told else repr(list(zip(names, told, strict=True)))
+    told = [
+        (n, getattr(p, "uuid", lambda: None)()) for n in SETTINGS for p in get_custom_graph_passes(getattr(config, n))
+    ]
+    return None if any(uuid is None for _, uuid in told) else repr(told)
 
 
 def run(names: Sequence[str], module: fx.GraphModule) -> None:
     """Calls the passes of some settings, and finds out anew what the changed nodes give."""
-    passes = [p for p in (getattr(config, n) for n in names) if p is not None]
+    passes = [p for n in names for p in get_custom_graph_passes(getattr(config, n))]
     if not passes:
         return
     before = {n: written(n) for n in module.graph.nodes}

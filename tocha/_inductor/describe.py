@@ -47,6 +47,13 @@ def total_bytes(buffers: Iterable[Buffer]) -> int | None:
     return None if None in sizes else sum(n for n in sizes if n is not None)
 
 
+def bytes_of(item: Item) -> int:
+    """What an item reads and writes, where sizes are known: of a view nothing."""
+    if not isinstance(item, Kernel) and item.is_view:
+        return 0
+    return total_bytes(dict.fromkeys(used(item))) or 0
+
+
 def flops(loop: Loop) -> int | None:
     """Operations on elements, one for each node of the formulas and folds."""
     points = s.product(loop.sizes)

@@ -20,7 +20,7 @@ from typing import Any
 import tocha
 from tocha import _C, fx
 from tocha._functorch.runtime import Compiled, wrapped
-from tocha._inductor import codecache, config, custom_graph_pass
+from tocha._inductor import codecache, config, custom_graph_pass, decomposition
 from tocha._inductor.entries import NotKept, decode_wrapping, encode, encode_constant, encode_wrapping
 from tocha._inductor.programs import CompiledGraph, load_kept
 from tocha._inductor.store import Folder, Parts, counts
@@ -42,6 +42,7 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
         or config.verify
         or config.nan_asserts
         or events.THOROUGH
+        or decomposition.own()
     ):
         return None
     passes = custom_graph_pass.key()

@@ -140,7 +140,8 @@ OTHER_SETTINGS: dict[str, object] = {
     False, "pad_outputs": False, "padding_alignment_bytes": 128, "padding_stride_threshold": 1024,
     "partitioned_scatter_enabled": False, "partitioned_scatter_max_partitions": 128, "partitioned_scatter_memory_budget":
     0.1, "partitioned_scatter_min_partitions": 2, "pattern_matcher": True, "permute_fusion": False, "pick_loop_orders":
-    True, "pipeline_max_autotune_gemm": False,     "post_grad_fusion_options": None, "pre_grad_fusion_options": None, "pre_grad_pass_timing":
+    True, "pipeline_max_autotune_gemm": False,
+    "post_grad_fusion_options": None, "pre_grad_fusion_options": None, "pre_grad_pass_timing":
     "default", "precompilation_timeout_seconds": 300, "profile_bandwidth": False, "profile_bandwidth_output": None,
     "profile_bandwidth_regex": "", "profile_bandwidth_with_do_bench_using_profiling": False, "profiler_mark_wrapper_call":
     False, "prologue_fusion": True, "quiesce_async_compile_pool": True, "quiesce_async_compile_time": 60,

@@ -9,7 +9,7 @@ from typing import Any
 from tocha import _C, fx
 from tocha._inductor import codecache, config
 from tocha._inductor.backends import backend_for
-from tocha._inductor.describe import described, kernel_names
+from tocha._inductor.describe import bytes_of, described, kernel_names
 from tocha._inductor.entries import NotKept, decode_call, decode_constant, encode_call, encode_constant
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.scripts import script_of, script_without
@@ -45,6 +45,11 @@ class CompiledGraph:
     def calls(self) -> list[Call]:
         return [i for i in self.items if isinstance(i, Call)]
 
+    @property
+    def counts(self) -> list[int]:
+        """Kernels; loops, products and calls before they were fused; bytes that are read and written, where sizes are known."""
+        return [len(self.kernels), len(self.program.steps), sum(map(bytes_of, self.items))]
+
     def described(self, module: fx.GraphModule) -> dict[str, Any]:
         """Kernels, calls and memory as plain data; `module` is the graph that it was made of."""
         return described(self.items, self.memory, self.source, module)
@@ -58,6 +63,7 @@ class CompiledGraph:
             "inputs": len(self.program.inputs),
             "outputs": len(self.program.outputs),
             "kernels": list(kernel_names(self.items)),
+            "counts": self.counts,
             "given": self.given,
         }
 
@@ -101,6 +107,7 @@ def load_kept(entry: dict[str, Any]) -> Callable[..., tuple]:
     constants = tuple(map(decode_constant, entry["constants"]))
     calls = tuple(map(decode_call, entry["calls"]))
     names = tuple(map(str, entry["kernels"]))
+    events.tell(events.ProgramLoaded(entry["counts"]))
     return loaded(entry["source"], constants, calls, entry["inputs"], entry["outputs"], names)
 
 

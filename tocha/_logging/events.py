@@ -118,6 +118,13 @@ class ProgramMade(Event):
 
 
 @dataclass(eq=False, repr=False)
+class ProgramLoaded(Event):
+    """The same from the cache: its kernels, what they were before they were fused, and the bytes that they read and write."""
+
+    counts: Sequence[int]
+
+
+@dataclass(eq=False, repr=False)
 class RanUncompiled(Event):
     """A graph that runs operator by operator."""
 

@@ -1,0 +1,1 @@
+"""Dispatch in Python."""

@@ -1,0 +1,1 @@
+"""What test files written for PyTorch's own suite are made with."""

@@ -64,10 +64,16 @@ def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) ->
     return out
 
 
+def reads_elements(user: fx.Node) -> bool:
+    """Whether a node is an operator of the library's that gives a value of its own, wherever its arguments' elements lie."""
+    target = user.target
+    known = isinstance(target, OpOverload) and getattr(target._target, "overload", None) is not None
+    return known and not target._schema._is_view_op()  # type: ignore[union-attr]
+
+
 def without_gaps(node: fx.Node, f: Facts) -> Facts:
     """A value that is only read for its elements: it needs no gaps between them, which loops do not make."""
-    seen = any(u.op == "output" or not isinstance(u.target, OpOverload) or u.target._schema._is_view_op() for u in node.users)  # fmt: skip
-    if seen or not has_gaps(f.sizes, f.steps):
+    if not has_gaps(f.sizes, f.steps) or not all(map(reads_elements, node.users)):
         return f
     return Facts(f.sizes, f.dtype, f.device, like_strides(f.sizes, f.steps), 0, None, f.conjugated, f.negated)
 

@@ -65,11 +65,8 @@ def rmse(ref: Any, res: Any) -> Any:
 @contextlib.contextmanager
 def preserve_rng_state() -> Iterator[None]:
     """What is drawn in the block does not move the generator."""
-    state = tocha.get_rng_state()
-    try:
+    with tocha.random.fork_rng(devices=()):
         yield
-    finally:
-        tocha.set_rng_state(state)
 
 
 def checkpoint_params(gm: Any) -> Callable[[], None]:

@@ -67,6 +67,7 @@ from tocha._prims_common.shapes import (
     canonicalize_dim,
     canonicalize_dims,
     check_same_shape,
+    compared,
     compute_reduction_output_shape,
     extract_dims_from_varargs,
     extract_shape,
@@ -238,13 +239,10 @@ def check_same_dtype(*args: Any) -> None:
 
 def check_same_device(*args: Any, allow_cpu_scalar_tensors: bool) -> None:
     """All tensors are on one device; those of no dims on the CPU may be let through."""
-    expected = None
-    for a in args:
-        if not isinstance(a, Tensor) or (allow_cpu_scalar_tensors and is_cpu_scalar_tensor(a)):
-            continue
-        expected = a.device if expected is None else expected
-        if a.device != expected:
-            _wrong(f"Tensor on device {a.device} is not on the expected device {expected}!")
+    tensors = compared(args, allow_cpu_scalar_tensors)
+    for a in tensors:
+        if a.device != tensors[0].device:
+            _wrong(f"Tensor on device {a.device} is not on the expected device {tensors[0].device}!")
 
 
 def check_fp_or_complex(dtype: tocha.dtype, fn_name: str, allow_low_precision_dtypes: bool = True) -> None:

@@ -108,15 +108,17 @@ def is_cpu_scalar_tensor(a: object) -> bool:
     return isinstance(a, Tensor) and a.dim() == 0 and a.device.type == "cpu"
 
 
+def compared(args: Sequence[Any], allow_cpu_scalar_tensors: bool) -> list[Tensor]:
+    """The tensors that must be alike; those of no dims on the CPU may be let through."""
+    return [a for a in args if isinstance(a, Tensor) and not (allow_cpu_scalar_tensors and is_cpu_scalar_tensor(a))]
+
+
 def check_same_shape(*args: Any, allow_cpu_scalar_tensors: bool) -> None:
     """All tensors have one shape; those of no dims on the CPU may be let through."""
-    expected = None
-    for a in args:
-        if not isinstance(a, Tensor) or (allow_cpu_scalar_tensors and is_cpu_scalar_tensor(a)):
-            continue
-        expected = a.shape if expected is None else expected
-        if not is_same_shape(a.shape, expected):
-            raise RuntimeError(f"Shape {a.shape} is not the expected shape {expected}!")
+    tensors = compared(args, allow_cpu_scalar_tensors)
+    for a in tensors:
+        if not is_same_shape(a.shape, tensors[0].shape):
+            raise RuntimeError(f"Shape {a.shape} is not the expected shape {tensors[0].shape}!")
 
 
 def extract_shape(*args: Any, allow_cpu_scalar_tensors: bool) -> Any:

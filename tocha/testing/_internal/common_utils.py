@@ -58,11 +58,8 @@ def set_rng_seed(seed: int | None = None) -> None:
 @contextlib.contextmanager
 def freeze_rng_state() -> Iterator[None]:
     """What is drawn in the block does not move the library's generator."""
-    state = generators.get_rng_state()
-    try:
+    with generators.fork_rng(devices=()):
         yield
-    finally:
-        generators.set_rng_state(state)
 
 
 @contextlib.contextmanager

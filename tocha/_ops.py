@@ -297,7 +297,7 @@ class _OpNamespace(types.ModuleType):
     def _find(self, name: str) -> dict[str, Any] | None:
         defined = definitions.get(f"{self.name}::{name}")
         if self.name != "aten" or name not in table():
-            derived = twins().get(name) if self.name == "aten" else None
+            derived = twins(name) if self.name == "aten" else None
             return {**derived, **(defined or {})} if derived else defined
         return {n: RecordTarget(o) for n, o in table()[name].items()} | (defined or {})
 

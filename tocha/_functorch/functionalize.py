@@ -19,7 +19,7 @@ from tocha import _C, _ops
 from tocha._functorch.shared_writes import SharedWrite, leaves
 from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
-from tocha._library.twins import functional_names, written
+from tocha._library.twins import functional_name, written
 from tocha._subclasses import origins
 from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.history import unrecorded
@@ -698,7 +698,7 @@ def functional_form(handle: Any) -> Any:
     s = handle._schema
     if handle._namespace != "aten":
         return custom_twin(handle)
-    found = functional_names().get((s.name.removeprefix("aten::"), s.overload_name))
+    found = functional_name(s.name.removeprefix("aten::"), s.overload_name)
     if found is None:
         return None
     return getattr(getattr(_ops.ops.aten, found[0]), found[1] or "default")

@@ -13,6 +13,7 @@ from tocha import _ops
 from tocha._C import Tensor
 from tocha._library.dispatch import ask, ordered, same
 from tocha._library.native_calls import default_object, paired, read_default, type_text
+from tocha.operators.families import load
 from tocha.operators.function_schema import Required, SchemaArgument
 from tocha.operators.overloads import FUNCTIONAL, OUT, Overload, derived, names, table
 from tocha.operators.record import OPERATORS, Operator
@@ -188,7 +189,7 @@ def plan(record: str, form: str) -> Plan:
     found = _plans.get((record, form))
     if found is None:
         importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
-        table()
+        load()
         found = _plans[record, form] = Plan(OPERATORS[record], form)
     return found
 

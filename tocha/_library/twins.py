@@ -97,18 +97,15 @@ def base_name(name: str) -> str:
 
 
 @cache
-def functional_names() -> dict[tuple[str, str], tuple[str, str]]:
-    """For each overload that writes: the functional one with the same arguments, in the records or derived here."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
-    for name, forms in table().items():
-        for overload, o in forms.items():
-            if written(o.schema):
-                same = among_records(name, overload, o)
-                if same is None and not any(a.is_out for a in o.schema._arguments):
-                    same = (twin_name(name), overload)
-                if same is not None:
-                    found[name, overload] = same
-    return found
+def functional_name(name: str, overload: str) -> tuple[str, str] | None:
+    """For an overload that writes: the functional one with the same arguments, in the records or derived here."""
+    o = table().get(name, {}).get(overload)
+    if o is None or not written(o.schema):
+        return None
+    same = among_records(name, overload, o)
+    if same is None and not any(a.is_out for a in o.schema._arguments):
+        return twin_name(name), overload
+    return same
 
 
 def among_records(name: str, overload: str, o: Overload) -> tuple[str, str] | None:
@@ -136,10 +133,12 @@ def twin_name(name: str) -> str:
 
 
 @cache
-def twins() -> dict[str, dict[str, TwinTarget]]:
-    """The derived forms by name and overload."""
-    found: dict[str, dict[str, TwinTarget]] = {}
-    for (name, overload), (base, other) in functional_names().items():
-        if other not in table().get(base, {}):
-            found.setdefault(base, {})[other] = TwinTarget(table()[name][overload], base)
+def twins(base: str) -> dict[str, TwinTarget]:
+    """The derived forms of a name that records do not have, by overload."""
+    stem = base.removesuffix("_functional")
+    found: dict[str, TwinTarget] = {}
+    for name in dict.fromkeys((stem, stem + "_", base + "_")):
+        for overload, o in table().get(name, {}).items():
+            if functional_name(name, overload) == (base, overload) and overload not in table().get(base, {}):
+                found[overload] = TwinTarget(o, base)
     return found

@@ -23,7 +23,7 @@ from tocha.ir.promotion import number_dtype
 from tocha.ir.shape_env import GuardOnDataDependentSymNode
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter
-from tocha.operators.overloads import table
+from tocha.operators.overloads import names, table
 from tocha.operators.record import Operator
 from tocha.utils._python_dispatch import is_traceable_wrapper_subclass
 
@@ -44,8 +44,8 @@ def active_mode() -> Any:
 @cache
 def overload_of(o: Operator) -> Any:
     """The operator handle under which a record is shown; its name where it has none."""
-    for packet, forms in table().items():
-        for overload, form in forms.items():
+    for packet in (short for name in names(o) for short in (name, name + "_")):
+        for overload, form in table().get(packet, {}).items():
             if form.record is o:
                 return getattr(getattr(ops.aten, packet), overload or "default")
     return handle_named(o.name)

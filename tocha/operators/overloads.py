@@ -7,9 +7,9 @@ forms follow from the variants. What cannot be read off stands on the record, in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from itertools import zip_longest
 
 from tocha.operators.families import load
@@ -221,14 +221,52 @@ def forms(o: Operator, name: str) -> Iterator[tuple[str, FunctionSchema]]:
                 yield OUT, explicit.pop(without_results(made), made)
 
 
+class Table(Mapping[str, dict[str, Overload]]):
+    """PyTorch's names, each with its overloads by name ("" is the default one), in order of definition. The overloads of a name are
+    made when somebody asks for it: a process that compiles one program needs few of them.
+    """
+
+    def __init__(self) -> None:
+        load()
+        self._made: dict[str, dict[str, Overload]] = {}
+        self._records: dict[str, list[tuple[Operator, str]]] = {}
+        for o in OPERATORS.values():
+            for name in names(o):
+                for short in (name, name + "_"):  # no form of a record goes by another name
+                    self._records.setdefault(short, []).append((o, name))
+        self._forms: dict[tuple[int, str], list[tuple[str, FunctionSchema]]] = {}
+
+    def _forms_of(self, o: Operator, name: str) -> list[tuple[str, FunctionSchema]]:
+        found = self._forms.get((id(o), name))
+        if found is None:
+            found = self._forms[id(o), name] = list(forms(o, name))
+        return found
+
+    def __getitem__(self, short: str) -> dict[str, Overload]:
+        found = self._made.get(short)
+        if found is None:
+            found = {}
+            for o, name in self._records.get(short, ()):
+                for form, s in self._forms_of(o, name):
+                    if s.name.removeprefix("aten::") == short:
+                        found.setdefault(s.overload_name, Overload(o, form, s))
+            self._made[short] = found
+        if not found:
+            raise KeyError(short)
+        return found
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        whole = (self._forms_of(o, name) for o in OPERATORS.values() for name in names(o))
+        return tuple(dict.fromkeys(s.name.removeprefix("aten::") for found in whole for _, s in found))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 @cache
-def table() -> dict[str, dict[str, Overload]]:
-    """PyTorch's names, each with its overloads by name ("" is the default one), in order of definition."""
-    load()
-    found: dict[str, dict[str, Overload]] = {}
-    for o in OPERATORS.values():
-        for name in names(o):
-            for form, s in forms(o, name):
-                short = s.name.removeprefix("aten::")
-                found.setdefault(short, {}).setdefault(s.overload_name, Overload(o, form, s))
-    return found
+def table() -> Table:
+    return Table()

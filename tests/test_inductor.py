@@ -302,6 +302,14 @@ def test_a_place_that_is_not_there_is_an_error():
         c(randn(4, 3), tocha.tensor([0, 4]))
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_place_in_nothing_is_an_error(dynamic):
+    c = tocha.compile(lambda t, i: t[i] * 2, dynamic=dynamic)
+    with pytest.raises(IndexError, match="out of"):
+        c(tocha.zeros(0, 3), tocha.tensor([0, 1]))
+    assert c(tocha.zeros(0, 3), tocha.zeros(0, dtype=tocha.int64)).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     "f",
     [

@@ -155,6 +155,38 @@ def test_scatters_leave_what_is_wanted():
     check(function, tocha.randn(200, 64), tocha.tensor([1, 5, 5]), tocha.randn(3, 64), calls=2)
 
 
+def part_of_another(x, y):
+    z = x.clone()
+    z[3] = y
+    x.fill_(2)
+    return z
+
+
+def put_into_another(x, y):
+    z = x.index_put((tocha.tensor([1, 7]),), y, accumulate=True)
+    x[:] = 2
+    return z
+
+
+def another_then_the_same(x, y):
+    z = x.index_add(0, tocha.tensor([1]), y[None])
+    x.copy_(z * 2)
+    return z[0], z
+
+
+def seen_through_a_view(x, y):
+    z = x.index_copy(0, tocha.tensor([1]), y[None])
+    x.zero_()
+    return z[:, 2:5]
+
+
+@pytest.mark.parametrize(
+    "function", [part_of_another, put_into_another, another_then_the_same, seen_through_a_view], ids=lambda f: f.__name__
+)
+def test_what_is_returned_beside_an_inputs_new_value_lies_elsewhere(function):
+    check(function, tocha.randn(200, 64), tocha.randn(64), calls=2)
+
+
 @pytest.mark.parametrize("places", [(3, 4, 9, 63, 64, 70), (5, 6, -1, -64)])
 def test_places_that_change_are_one_loop(places):
     def function(x, y, place):
@@ -200,11 +232,22 @@ statements = st.one_of(
     st.tuples(places, values).map(lambda t: f"x[{t[0]}] = {t[1]}"),
     st.tuples(places, values).map(lambda t: f"x[{t[0]}] += {t[1]}"),
     places.map(lambda p: f"results.append(x[{p}] * 2)"),
-    st.sampled_from(["x.mul_(0.5)", "x.copy_(x.flip(0))", "y = x + 1", "y.copy_(x)", "x[1:4] = x[2:5].clone()"]),
+    st.tuples(places, values).map(lambda t: f"z = x.clone(); z[{t[0]}] = {t[1]}; results.append(z)"),
+    st.sampled_from(
+        [
+            "x.mul_(0.5)",
+            "x.fill_(2)",
+            "x.copy_(x.flip(0))",
+            "y = x + 1",
+            "y.copy_(x)",
+            "x[1:4] = x[2:5].clone()",
+            "results.append(x.index_add(0, tocha.tensor([1, 3]), y[:2]))",
+        ]
+    ),
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(statements, min_size=1, max_size=6))
 def test_writes_in_any_order(lines):
     scope = {"tocha": tocha}

@@ -32,19 +32,29 @@ Window = tuple[tuple[Any, Any], ...]  # first index and the one past the last, d
 def written_in_place(program: Program, steps: Sequence[Step], written: Mapping[int, int]) -> list[Step]:
     """Steps with writes to parts of what is not wanted any more done where it lies. `written`: as for plan_memory."""
     last = last_reads(program, steps)
-    on_input = set(new_values(program, written).values())
+    targets = new_values(program, written)
+    on_input = {b: b for b in targets.values()}  # what lies in an input's memory, and in which
     out: list[Step] = []
+
+    def may_lie_in(base: Buffer, step: Step) -> bool:
+        """Whether nobody looks at a step's result once its input has got its new value, be it that value itself."""
+        made = [r for r in step.results if r is not None]
+        return base in on_input and all(last.get(r, 0) < len(steps) or targets.get(r) is on_input[base] for r in made)
+
     for i, step in enumerate(steps):
         free = {b for b in read_by(step) if last[b] == i}
+        base: Buffer | None
         if isinstance(step, Loop):
-            step = next((w for b in free & on_input if (w := narrowed(step, b, program.known)) is not None), step)
-            if step.part is not None:
-                on_input.update(step.results)
-        elif (base := changed_by(step)) in free and (base in on_input or is_own(base)):
+            tried = ((b, narrowed(step, b, program.known)) for b in free if may_lie_in(b, step))
+            base, narrow = next(((b, w) for b, w in tried if w is not None), (None, None))
+            if base is not None and narrow is not None:
+                step = narrow
+                on_input.update((r, on_input[base]) for r in step.results)
+        elif (base := changed_by(step)) in free and (is_own(base) or may_lie_in(base, step)):
             change_in_place(step)
             if base in on_input:
                 step.changes = base
-                on_input.update(r for r in step.results if r is not None)
+                on_input.update((r, on_input[base]) for r in step.results if r is not None)
         out.append(step)
     return out
 

@@ -133,6 +133,9 @@ class Reader:
         return self.read(t, [0 if self.is_one(t, d) else index[lead + d] for d in range(t.ndim)])
 
     def loaded(self, value: Node, size: Any) -> Any:
+        """An index that is read from memory, along a dim of this size. Into nothing there is none: the call says so, if it is asked for any."""
+        if size == 0:
+            raise NotLowered("an index into nothing")
         found = self.indirect.get(value)
         if found is None:
             atom = s.atom_of(s.symbol(f"x{len(self.indirect)}"))

@@ -100,9 +100,93 @@ def test_of_sizes_that_change(backend):
         tocha.testing.assert_close(y, x)
 
 
-def test_views_as_another_dtype_are_refused():
-    def f(x):
-        twice(x, x.view(tocha.int32)[:1])
+def other_type(x):
+    twice(x[:2], x.view(tocha.int32)[1:])
+    return x * 2
 
-    with pytest.raises(tocha._dynamo.exc.BackendCompilerFailed, match="share memory, one of them a view as"):
-        tocha.compile(f, backend="aot_eager", fullgraph=True)(tocha.ones(3))
+
+def type_of_other_size(x):
+    z = tocha.complex(x, x + 1)[:, 1:]
+    twice(tocha.view_as_real(z)[1:], z.conj()[:2])
+    return z * 1
+
+
+def added_to_windows(x):
+    windows = x.unfold(1, 3, 1)
+    windows.index_add_(2, tocha.tensor([0, 2, 2]), tocha.ones(x.shape[0], windows.shape[1], 3))
+    return windows * 2
+
+
+def scattered_into_windows(x):
+    windows = (x * 2).unfold(0, 2, 1)
+    windows.scatter_add_(2, tocha.tensor([[[0, 1, 1]]]), tocha.full((1, 1, 3), 2.0))
+    windows.masked_fill_(windows > 1, 0.25)
+    return windows
+
+
+def windows_by_address(x):
+    windows = x.clone().as_strided((4, 3), (2, 1), 1)
+    windows.index_add_(0, tocha.tensor([0, 1, 1]), tocha.ones(3, 3))
+    windows.index_put_((tocha.tensor([2, 3]),), tocha.tensor(5.0))
+    return windows.cos()
+
+
+def windows_of_parts(x):
+    windows = tocha.view_as_real(tocha.complex(x, x + 1).unfold(1, 3, 1))
+    windows.copy_(tocha.arange(windows.numel()).view(windows.shape))
+    windows.index_add_(3, tocha.tensor([0, 1, 1]), tocha.ones(*windows.shape[:3], 3))
+    return windows + 1
+
+
+def negated_windows(x):
+    z = tocha.complex(x, x + 1)
+    windows = z.conj().imag.unfold(0, 2, 1)
+    windows.index_add_(2, tocha.tensor([0, 0]), tocha.ones(windows.shape))
+    return windows * 1, z
+
+
+def halves_of_windows(x):
+    y = x.double()
+    windows = y.unfold(0, 2, 1).contiguous().unfold(2, 2, 1).select(3, 0).view(tocha.int32)
+    windows.fill_(3)
+    y.unfold(1, 2, 1).transpose(0, 1)[1].view(tocha.int32).mul_(2)
+    return windows + 1, y
+
+
+def chosen_of_expanded(x):
+    y = x[:, :1].clone().expand(x.shape[0], 5)
+    y.index_put_((tocha.tensor([0, 2]), tocha.tensor([3, 1])), tocha.tensor([7.0, 8.0]))
+    return y + 1
+
+
+WINDOWS = [
+    added_to_windows,
+    scattered_into_windows,
+    windows_by_address,
+    windows_of_parts,
+    negated_windows,
+    halves_of_windows,
+    chosen_of_expanded,
+]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("f", [other_type, type_of_other_size, *WINDOWS], ids=lambda f: f.__name__)
+def test_writes_where_elements_of_one_tensor_share_memory(f, backend):
+    x = tocha.randn(3, 4)
+    y = x.clone()
+    tocha.testing.assert_close(tocha.compile(f, backend=backend, fullgraph=True)(y), f(x), rtol=0, atol=0)
+    tocha.testing.assert_close(y, x, rtol=0, atol=0)
+
+
+def test_gradients_of_writes_to_windows():
+    def f(x):
+        y = x * 2
+        y.unfold(1, 3, 1).index_add_(2, tocha.tensor([0, 2, 2]), (x * x).unfold(1, 3, 1))
+        return y.sin()
+
+    x = tocha.randn(3, 5, requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    f(x).sum().backward()
+    tocha.compile(f, backend="aot_eager")(y).sum().backward()
+    tocha.testing.assert_close(y.grad, x.grad)

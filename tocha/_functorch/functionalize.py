@@ -166,30 +166,14 @@ def own_memory(t: Tensor) -> tuple[Tensor, tuple]:
     return AS_STRIDED(t, [span], [1]), (Step(AS_STRIDED, (list(t.shape), list(t.stride())), {}),)
 
 
-def written_once(base: Tensor, chain: tuple[Step, ...], new: Tensor, old: Tensor | None) -> Tensor:
-    """The base after a write through views whose elements share memory: going back view by view, elements that were not written
-    would win. Where the elements lie is asked of their numbers, which are no addresses: those change from call to call.
-    `old`: the view before, where the write may have left elements alone; of windows that overlap these must not win either."""
+def written_once(base: Tensor, chain: tuple[Step, ...], new: Tensor) -> Tensor:
+    """The base after all of a tensor was written to, through views whose elements share memory: going back view by view, elements that
+    were not written would win. Where the elements lie is asked of their numbers, which are no addresses: those change from call to call."""
     places = _C.arange(base.numel(), device=base.device).view(base.shape)
     for step in chain:
         places = step.apply(places)
     once, new = without_repeats(places), without_repeats(new, places)
-    flat, last = base.reshape(-1), base.numel()
-    if old is None or not overlaps(once):
-        return _ops.ops.aten.scatter.src(flat, 0, once.reshape(-1), new.reshape(-1)).view(base.shape)
-    once = _C.where(differs(new, without_repeats(old, places)), once + 1, 0)
-    longer = _C.cat([flat.new_zeros(1), flat])  # with a place for what stays as it is
-    return _ops.ops.aten.scatter.src(longer, 0, once.reshape(-1), new.reshape(-1)).narrow(0, 1, last).view(base.shape)
-
-
-def differs(a: Tensor, b: Tensor) -> Tensor:
-    """Where the bits of two tensors differ: a NaN is itself, and -0.0 is not 0.0."""
-    if a.dtype.is_complex:
-        return differs(_C.view_as_real(a), _C.view_as_real(b)).any(-1)
-    if a.dtype.is_floating_point:
-        bits = {1: _C.uint8, 2: _C.int16, 4: _C.int32, 8: _C.int64}[a.dtype.itemsize]
-        a, b = a.view(bits), b.view(bits)
-    return a != b
+    return _ops.ops.aten.scatter.src(base.reshape(-1), 0, once.reshape(-1), new.reshape(-1)).view(base.shape)
 
 
 def leaves_elements(handle: Any) -> bool:
@@ -198,27 +182,9 @@ def leaves_elements(handle: Any) -> bool:
     return record is None or (record.kind == "native" and record.algorithm != "memory")
 
 
-def last_written(new: Tensor, marks: Tensor, like: Tensor) -> Tensor:
-    """New values of an expanded tensor where only some of the elements that share memory were written: the last one that was wins."""
-    for d in reversed(repeated_dims(like)):
-        shape = [like.shape[d] if i == d else 1 for i in range(like.ndim)]
-        order = _C.arange(1, like.shape[d] + 1, device=like.device).view(shape)
-        last = (marks * order).argmax(d, keepdim=True)
-        new, marks = new.gather(d, last), marks.amax(d, keepdim=True)
-    return new.expand(like.shape)
-
-
 def scattered(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
     """The base with new elements where the view lies. Where both begin with one element its place in the storage is not said: that of
     an input may be another in another call."""
-    if view.dtype != base.dtype:
-        raise NotImplementedError(
-            f"[functionalize] a write to a view as {view.dtype} of {base.dtype} whose elements share memory is not supported"
-        )
-    if view.is_conj() != base.is_conj():
-        new = new.conj()
-    if view.is_neg() != base.is_neg():
-        new = -new
     offset = view.storage_offset()
     given = () if offset is base.storage_offset() or offset == base.storage_offset() else (offset,)
     return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), *given)
@@ -284,15 +250,15 @@ class Functionalizer:
             alias.value, alias.version = value, s.version
         return alias.value
 
-    def write(self, alias: Alias, new: Tensor, partly: bool = False) -> None:
-        """The base's value after a tensor on it got a new one, maybe the same in places; all views of it are stale."""
+    def write(self, alias: Alias, new: Tensor) -> None:
+        """The base's value after a tensor on it got a new one; all views of it are stale."""
         s = alias.storage
         bases: list[Tensor] = []
         for i in range(len(alias.chain)):
             bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
         value = new
         if alias.chain and any(overlaps(b) for b in (*bases[1:], self.read(alias))):
-            value = self.written_through(alias, bases, new, partly)
+            value = self.written_through(alias, new)
         else:
             for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
                 value = self.traced(step.undo, base, value)
@@ -303,14 +269,29 @@ class Functionalizer:
         if not alias.chain:
             alias.value, alias.version = value, s.version
 
-    def written_through(self, alias: Alias, bases: list[Tensor], new: Tensor, partly: bool) -> Tensor:
-        """The base after a write to a tensor on it, where elements of the tensor, or of a view between, share memory."""
+    def written_through(self, alias: Alias, new: Tensor) -> Tensor:
+        """The base after a write to all of a tensor on it, where elements of the tensor, or of a view between, share memory."""
         base, view = alias.storage.base, self.read(alias)
-        plain = all(b.dtype == base.dtype and b.is_conj() == base.is_conj() for b in (*bases, view))
-        by_memory = any(step.handle is AS_STRIDED and len(step.args) > 2 for step in alias.chain)
-        if plain and not by_memory:
-            return self.traced(written_once, base, alias.chain, new, view if partly else None)
-        return self.traced(lambda: scattered(base, without_repeats(view), without_repeats(new, view)))
+        if any(step.handle is AS_STRIDED and len(step.args) > 2 for step in alias.chain):
+            return self.traced(lambda: scattered(base, without_repeats(view), without_repeats(new, view)))
+        return self.traced(written_once, base, alias.chain, new)
+
+    def written_on_memory(self, alias: Alias, handle: Any) -> bool:
+        """Whether the new value of a tensor does not say what becomes of its memory: the elements share it and some of them are left
+        alone or read what was written to others, or a view on the way there shares it and is of another type."""
+        if not alias.chain:
+            return False
+        if overlaps(self.read(alias)) and leaves_elements(handle):
+            return True
+        with contextlib.ExitStack() as stack:
+            if self.fake_mode is not None:
+                stack.enter_context(self.fake_mode)
+            stack.enter_context(unrecorded())
+            views = [alias.storage.base]
+            for step in alias.chain:
+                views.append(step.apply(views[-1]))
+        kinds = {(v.dtype, v.is_conj(), v.is_neg()) for v in views}
+        return len(kinds) > 1 and any(overlaps(v) for v in views[1:])
 
     def current(self, value: Any) -> Any:
         """What stands for an argument of a node: values for tensors, numbers as they are."""
@@ -447,16 +428,13 @@ class Functionalizer:
             raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
         if all(self.is_same(t, given.get("src")) for t in targets):
             return self.of[targets[0]]  # type: ignore[index]
-        repeated = self.refuse_repeated(n, targets)
         results = self.results(n, form, given)
-        if repeated:
-            results = [self.traced(last_written, results[0], *self.marks(n, form, given))]
         own = [r for r in schema._returns if not r.alias]
         fresh, new = results[: len(own)], results[len(own) :]
         for t, value in zip(targets, new, strict=True):
             for one, v in zip(t, value, strict=True) if isinstance(t, list | tuple) else [(t, value)]:
                 if one is not None:
-                    self.written(self.of[one], v, leaves_elements(target))
+                    self.written(self.of[one], v)
         return self.returned(schema, targets, fresh)
 
     def returned(self, schema: Any, targets: list[Any], fresh: list[Any]) -> Any:
@@ -481,16 +459,11 @@ class Functionalizer:
         on_one = isinstance(a, Alias) and isinstance(b, Alias) and a.storage is b.storage
         return on_one and same_elements(self.read(a), self.read(b))
 
-    def refuse_repeated(self, n: Node, targets: list[Any]) -> bool:
-        """Refuses writes to expanded tensors as eager mode does: only fills, and writes at chosen places, take them. Whether this is
-        one of the latter."""
-        expanded = [
-            t
-            for t in targets
-            if isinstance(t, Node) and isinstance(self.of[t], Alias) and repeats(self.read(self.of[t]))
-        ]
-        if not expanded:
-            return False
+    def refuse_repeated(self, n: Node, targets: list[Any]) -> None:
+        """Refuses writes to expanded tensors as eager mode does: only fills, and writes at chosen places, take them."""
+        nodes = [t for t in targets if isinstance(t, Node)]
+        if not any(isinstance(self.of[t], Alias) and repeats(self.read(self.of[t])) for t in nodes):
+            return
         record = getattr(getattr(n.target._target, "overload", None), "record", None)  # type: ignore[union-attr]
         given = [v.meta.get("val") for v in n.all_input_nodes if v not in targets]
         chosen = any(isinstance(v, Tensor) and v.ndim for v in given)
@@ -500,19 +473,6 @@ class Functionalizer:
                 f"[{record.name if record is not None else n.target}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
-        return chosen
-
-    def marks(self, n: Node, form: Any, given: dict[str, Any]) -> tuple[Tensor, Tensor]:
-        """Ones where a node writes to its expanded tensor, and that tensor."""
-        target = self.current(given["self"])
-
-        def one(value: Any) -> Any:
-            return _C.ones_like(value) if isinstance(value, Tensor) else 1
-
-        values = {k: self.traced(one, self.current(v)) for k, v in given.items() if k in ("value", "values")}
-        blank = self.traced(_C.zeros, target.shape, dtype=target.dtype, device=target.device)
-        (found,) = self.results(n, form, {**given, "self": blank, **values})
-        return self.traced(lambda: (found != 0).to(_C.int64)), target
 
     def results(self, n: Node, form: Any, given: dict[str, Any]) -> list[Any]:
         """What the functional form gives, one value for each result and each thing that is written to."""
@@ -539,7 +499,7 @@ class Functionalizer:
         )
         return list(found) if isinstance(found, tuple) or len(schema._returns) != 1 else [found]
 
-    def written(self, alias: Alias, new: Tensor, partly: bool) -> None:
+    def written(self, alias: Alias, new: Tensor) -> None:
         """A tensor has a new value, in its own dtype and shape unless out= gave it another shape."""
         old = self.read(alias)
 
@@ -551,7 +511,7 @@ class Functionalizer:
                 value = value.expand(old.shape)
             return value
 
-        self.write(alias, self.traced(fitted), partly)
+        self.write(alias, self.traced(fitted))
 
     # -- the end
 

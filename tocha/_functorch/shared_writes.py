@@ -1,8 +1,8 @@
 """Writes of one operator to tensors that share memory: what it writes to one of them shows in the others while it runs.
 
 An operator of a program (`tocha.library`) may be given two views that overlap, or the same tensor twice; so may operators on lists.
-New values of each by itself would each lack what was written to the other. So a copy of the memory that they share is made, and the operator
-writes to views of that.
+New values of each by itself would each lack what was written to the other. The elements of one tensor may share memory too: windows that
+overlap, to which `index_add_` adds. So a copy of the memory that they share is made, and the operator writes to views of that.
 """
 
 from __future__ import annotations
@@ -26,8 +26,12 @@ class SharedWrite:
         self.leaves = [(a, v) for a in schema._arguments if a.name in given for v in leaves(given[a.name])]
         self.members: dict[int, Any] = {}
         tensors = [i for i, (a, v) in enumerate(self.leaves) if isinstance(v, Node) and self.takes_part(a)]
+        aliases = {i: alias for i in tensors if (alias := self.alias(i)) is not None}
         if len(tensors) > 1:
-            self.members = self.meeting({i: alias for i in tensors if (alias := self.alias(i)) is not None})
+            self.members = self.meeting(aliases)
+        for i, alias in aliases.items():
+            if i not in self.members and self.leaves[i][0].is_write and self.f.written_on_memory(alias, self.handle):
+                self.members[i] = alias
 
     def takes_part(self, a: Any) -> bool:
         """Whether an argument's memory matters: operators of the library say themselves what becomes of what they read and write."""
@@ -67,7 +71,7 @@ class SharedWrite:
         results = list(found) if isinstance(found, tuple) else [found]
         own = len(results) - len(alone) - len(bases)
         for node, value in zip(alone, results[own:], strict=False):
-            self.f.written(self.f.of[node], value, True)
+            self.f.written(self.f.of[node], value)
         for storage, base in zip(storages, results[own + len(alone) :], strict=True):
             storage.base = base
             storage.version += 1
@@ -76,12 +80,10 @@ class SharedWrite:
     def place(self, i: int, alias: Any, storages: list[Any]) -> list[Any]:
         """How a tensor lies on the memory's value, as numbers."""
         view, base = self.f.read(alias), alias.storage.base
-        if view.dtype is not base.dtype:
-            raise RuntimeError(
-                f"[functionalize] {self.handle} writes to tensors that share memory, one of them a view as {view.dtype} of {base.dtype}"
-            )
-        offset = view.storage_offset() - base.storage_offset()
-        return [i, storages.index(alias.storage), view.ndim, *view.shape, *view.stride(), offset]
+        begins = base.storage_offset()
+        if view.itemsize != base.itemsize:
+            begins = begins * base.itemsize // view.itemsize
+        return [i, storages.index(alias.storage), view.ndim, *view.shape, *view.stride(), view.storage_offset() - begins]
 
 
 def leaves(value: Any) -> list[Any]:

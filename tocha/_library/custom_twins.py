@@ -64,7 +64,7 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
 
     def run(bases: list[Any], numbers: list[int], *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip((a.name for a in s._arguments), args, strict=False)), **kwargs}
-        memory = [same_memory(b) for b in bases]
+        memory = [same_memory(plain(b)) for b in bases]
         places, at, new = places_in(numbers), count(), []
 
         def placed(value: Any, is_write: bool) -> Any:
@@ -73,8 +73,7 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
             place = places.get(next(at))
             if place is not None:
                 which, *geometry = place
-                view = memory[which].as_strided(*geometry)
-                return view.conj() if value.is_conj() != bases[which].is_conj() else view
+                return marked(as_type(memory[which], value.dtype).as_strided(*geometry), value)
             if is_write and value is not None:
                 new.append(value.clone())
                 return new[-1]
@@ -82,16 +81,40 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
 
         found = handle(**{a.name: placed(given[a.name], a.is_write) for a in s._arguments if a.name in given})
         returned = found if isinstance(found, tuple) else (found,)
-        results = (*(v for v, r in zip(returned, s._returns, strict=False) if not r.alias), *new, *memory)
+        changed = [marked(m, b) for m, b in zip(memory, bases, strict=True)]
+        results = (*(v for v, r in zip(returned, s._returns, strict=False) if not r.alias), *new, *changed)
         return results[0] if len(results) == 1 else results
 
     return defined(schema, run)
+
+
+def plain(t: Any) -> Any:
+    """What lies in memory of a tensor that is read as conjugated or negated."""
+    if t.is_conj():
+        t = t.conj()
+    return _C._neg_view(t) if t.is_neg() else t
+
+
+def marked(t: Any, like: Any) -> Any:
+    """Memory read as another tensor is: conjugated, negated."""
+    if like.is_conj():
+        t = t.conj()
+    return _C._neg_view(t) if like.is_neg() else t
 
 
 def same_memory(base: Any) -> Any:
     """A copy whose elements lie as those of the base: views by addresses are the same on it."""
     made = _C.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device)
     return made.copy_(base)
+
+
+def as_type(memory: Any, dtype: Any) -> Any:
+    """All of a tensor's memory as elements of another type, but for what is left of less than one."""
+    if memory.dtype is dtype:
+        return memory
+    span = 1 + sum((n - 1) * s for n, s in zip(memory.shape, memory.stride(), strict=True))
+    whole = max(dtype.itemsize // memory.itemsize, 1)
+    return memory.as_strided([span // whole * whole], [1]).view(dtype)
 
 
 def places_in(numbers: list[int]) -> dict[int, tuple[Any, ...]]:

@@ -420,14 +420,16 @@ class Functionalizer:
         schema = target._schema
         given = arguments_of(schema, n.args, n.kwargs)
         targets = [given.get(a.name) for a in written(schema)]
+        if all(self.is_same(t, given.get("src")) for t in targets):
+            return self.of[targets[0]]  # type: ignore[index]
+        if target._namespace == "aten":
+            self.refuse_repeated(n, targets)
         shared = SharedWrite(self, n, given)
         if shared.members:
             return self.returned(schema, targets, shared.run())
         form = functional_form(target)
         if form is None:
             raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
-        if all(self.is_same(t, given.get("src")) for t in targets):
-            return self.of[targets[0]]  # type: ignore[index]
         results = self.results(n, form, given)
         own = [r for r in schema._returns if not r.alias]
         fresh, new = results[: len(own)], results[len(own) :]

@@ -42,7 +42,9 @@ def peak(name: str, call: str) -> float:
 
 
 def asked(*words: str, cache: str | None = None) -> float:
-    given = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}  # both libraries start from byte code
+    given = {
+        k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"
+    }  # both libraries start from byte code
     if cache:
         given["TORCHINDUCTOR_CACHE_DIR"] = cache
     command = [sys.executable, __file__, *words]
@@ -50,7 +52,9 @@ def asked(*words: str, cache: str | None = None) -> float:
 
 
 def show() -> None:
-    compileall.compile_dir(os.path.dirname(importlib.import_module("tocha").__file__), quiet=2)  # an installation has done so
+    compileall.compile_dir(
+        os.path.dirname(importlib.import_module("tocha").__file__), quiet=2
+    )  # an installation has done so
     print("\nfirst compiled training step of a process: empty cache, then warm")
     for name, targets in TARGETS.items():
         seconds: dict[str, list[float]] = {}

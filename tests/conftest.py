@@ -48,14 +48,14 @@ def layers_of_its_own():
 @pytest.fixture
 def programs(monkeypatch):
     """The programs that are made."""
-    from tocha._inductor import compile_fx, config
+    from tocha._inductor import compilation, config
 
-    made, compile_graph = [], compile_fx.compile_graph
+    made, compile_graph = [], compilation.compile_graph
 
     def keep(module):
         made.append(compile_graph(module))
         return made[-1]
 
-    monkeypatch.setattr(compile_fx, "compile_graph", keep)
+    monkeypatch.setattr(compilation, "compile_graph", keep)
     with config.patch(force_disable_caches=True):
         yield made

@@ -12,9 +12,10 @@ import tocha
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
 from tocha._inductor import codecache, config, store
-from tocha._inductor.compile_fx import CompiledGraph, compile_fx_inner, compile_graph
+from tocha._inductor.compile_fx import compile_fx_inner
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.inlining import inline
+from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir import dtypes as dt
 from tocha.ir.kernels import refine

@@ -4,7 +4,7 @@ import pytest
 
 import tocha
 from tocha._higher_order_ops import associative_scan, map, scan, while_loop
-from tocha._inductor import compile_fx
+from tocha._inductor import compilation
 from tocha._inductor.programs import compile_graph
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
@@ -60,7 +60,7 @@ def programs_of(compiled, *args):
             made.append(compile_graph(module))
             return made[-1]
 
-        patch.setattr(compile_fx, "compile_graph", keep)
+        patch.setattr(compilation, "compile_graph", keep)
         compiled(*args)
     return made
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import tocha
 from tocha._inductor.utils import run_and_get_code
-from tocha.codegen.cpp_program import without_lines
+from tocha.codegen.cpp_source import without_lines
 from tocha.nn import functional as F
 
 

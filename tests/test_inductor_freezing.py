@@ -6,7 +6,7 @@ import pytest
 
 import tocha
 from tocha import nn
-from tocha._inductor import compile_fx, config, graph_cache
+from tocha._inductor import compilation, config, graph_cache
 from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("empty_kernel_cache")
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.usefixtures("empty_kernel_cache")
 @pytest.fixture
 def made(monkeypatch):
     """The graphs that were compiled."""
-    graphs, compile_graph = [], compile_fx.compile_graph
+    graphs, compile_graph = [], compilation.compile_graph
 
     def keep(module):
         graphs.append(module)
         return compile_graph(module)
 
-    monkeypatch.setattr(compile_fx, "compile_graph", keep)
+    monkeypatch.setattr(compilation, "compile_graph", keep)
     with config.patch(freezing=True):
         yield graphs
 

@@ -181,7 +181,9 @@ def seen_through_a_view(x, y):
 
 
 @pytest.mark.parametrize(
-    "function", [part_of_another, put_into_another, another_then_the_same, seen_through_a_view], ids=lambda f: f.__name__
+    "function",
+    [part_of_another, put_into_another, another_then_the_same, seen_through_a_view],
+    ids=lambda f: f.__name__,
 )
 def test_what_is_returned_beside_an_inputs_new_value_lies_elsewhere(function):
     check(function, tocha.randn(200, 64), tocha.randn(64), calls=2)

@@ -10,9 +10,9 @@ import tocha
 import tocha.nn as nn
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
-from tocha._inductor import compile_fx, graph
-from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha._inductor import compilation, compile_fx, graph
 from tocha._inductor.graph import lower_graph
+from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -552,8 +552,8 @@ class Block(nn.Module):
 
 def test_a_block_of_a_transformer_has_few_kernels_beside_its_products(monkeypatch):
     found: list[CompiledGraph] = []
-    plain = compile_fx.compile_graph
-    monkeypatch.setattr(compile_fx, "compile_graph", lambda graph: found.append(plain(graph)) or found[-1])
+    plain = compilation.compile_graph
+    monkeypatch.setattr(compilation, "compile_graph", lambda graph: found.append(plain(graph)) or found[-1])
     block, x = Block(), randn(2, 16, 32)
     with tocha.no_grad():
         assert_close(tocha.compile(block)(x), block(x), rtol=2e-5, atol=1e-5)

@@ -13,7 +13,7 @@ import tocha
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
 from tocha._inductor import config, graph
-from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir.memory import nbytes
 from tocha.testing import assert_close

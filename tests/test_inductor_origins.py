@@ -9,7 +9,7 @@ import pytest
 import tocha
 from tocha._dynamo.backends.common import aot_autograd
 from tocha._inductor import codecache
-from tocha.codegen.cpp_program import without_lines
+from tocha.codegen.cpp_source import without_lines
 from tocha.fx.graph import parse_stack_trace
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")

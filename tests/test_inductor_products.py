@@ -10,7 +10,7 @@ from tests.test_inductor_kernels import compiled, randn
 from tocha import nn
 from tocha._functorch.aot_autograd import aot_function
 from tocha._inductor import config
-from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha.ir.loops import Product
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")

@@ -47,7 +47,7 @@ STANDS_IN = {
 ON_DEMAND = {
     ("tocha.utils.data.distributed", "tocha.distributed"),
     ("tocha._tensor.types", "tocha._ops"),
-    ("tocha.functorch.compile", "tocha._inductor.compile_fx"),
+    ("tocha.functorch.compile", "tocha._inductor.compilation"),
     ("tocha.nn.parallel.distributed", "tocha.distributed"),
     ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
     ("tocha.utils.backend_registration", "tocha"),

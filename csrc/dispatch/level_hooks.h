@@ -10,9 +10,8 @@ struct Batching {
   // An operator with a rule of its own, a formula, a view, one that is made of others, or such a one with a gradient of
   // its own, which levels of differentiation see whole.
   enum Kind : uint8_t { rule = 1, elementwise, geometry, body, body_with_gradient } kind;
-  bool draws;          // random numbers: a vmap has a say although no operand is of a level
-  const void* native;  // the form as Python calls it
-  PyObject* python;    // what Python makes of a batch
+  bool draws;        // random numbers: a vmap has a say although no operand is of a level
+  PyObject* python;  // what Python makes of a batch
 };
 extern const Batching& (*batching_of)(const Call& call);
 

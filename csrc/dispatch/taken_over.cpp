@@ -123,14 +123,14 @@ bool of_level(const Tensor& t) { return t.get()->dispatches && !value_behind(t).
 // What is made of other operators falls apart into them above levels of transforms; only classes and devices see it
 // whole.
 bool seen_whole(const Call& call, const Value* given) {
-  const Batching::Kind kind = batching_of(call).kind;
-  if (kind != Batching::body && kind != Batching::body_with_gradient) return true;
   const bool levels = open_levels && any_tensor(call, given, of_level);
   auto by_class = [&](const Tensor& t) {
     const bool of_class = Py_TYPE(t.object()) != tensor_type && !(levels && is_fake(t));
     return t.get()->dispatches && (of_class || takes_over(t.device()));
   };
   if (any_tensor(call, given, by_class)) return true;
+  const Batching::Kind kind = batching_of(call).kind;  // asked last: it loads the rules of vmap
+  if (kind != Batching::body && kind != Batching::body_with_gradient) return true;
   return kind == Batching::body_with_gradient && !innermost_maps(call, given);
 }
 

@@ -37,16 +37,24 @@ std::string form_name(const Call& call) {
   return name;
 }
 
-Batching prepare(const Call& call) {
-  const RecordCall* found = find_record(form_name(call));
+// The form as Python calls it.
+const RecordCall& record_call(const Call& call) {
+  static auto& all = *new std::unordered_map<const Call*, const RecordCall*>();
+  const RecordCall*& found = all[&call];
+  if (!found) found = find_record(form_name(call));
   if (!found && call.form == Call::inplace) found = find_record(call.record);
   TOCHA_CHECK(found, Runtime, "[", call.record, "] has no native form");
+  return *found;
+}
+
+Batching prepare(const Call& call) {
+  record_call(call);  // there is one, or this says so
   PyObject* make = cached_attribute("tocha._functorch.batching", "prepare");
   Ref answer = own(PyObject_CallFunction(make, "ss", call.record, kForms[call.form]));
   int kind, draws;
   PyObject* rule;
   if (!PyArg_ParseTuple(answer.get(), "ipO", &kind, &draws, &rule)) throw PythonError();
-  return {static_cast<Batching::Kind>(kind), draws != 0, found, Py_NewRef(rule)};
+  return {static_cast<Batching::Kind>(kind), draws != 0, Py_NewRef(rule)};
 }
 
 const Batching& batching(const Call& call) {
@@ -97,7 +105,7 @@ bool holds_fake(PyObject* o) {
 // A call's arguments as the native form takes them.
 class Slots {
  public:
-  Slots(const Call& call, const Value* given) : record_(*static_cast<const RecordCall*>(batching(call).native)) {
+  Slots(const Call& call, const Value* given) : record_(record_call(call)) {
     TOCHA_CHECK(record_.count <= kMaxArguments, Runtime, "[", record_.name, "] has too many arguments");
     const int outs = call.outs;
     if (outs) results_ = own(PyTuple_New(outs));

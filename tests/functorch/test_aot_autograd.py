@@ -16,10 +16,10 @@ from tocha._functorch.aot_autograd import (
     make_boxed_compiler,
     nop,
 )
-from tocha._functorch.functionalize import Step
-from tocha._functorch.joint import VIEW_OF_INPUT, Output
 from tocha._functorch.partitioners import default_partition, min_cut_rematerialization_partition
 from tocha._functorch.runtime import native_outputs
+from tocha._functorch.views import Step
+from tocha._functorch.wrapping import VIEW_OF_INPUT, Output
 
 
 def no_writes(graph, _):

@@ -29,12 +29,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._functorch.compiling import compile_traced
 from tocha._functorch.export import BackwardSignature, GraphSignature, aot_export_module
 from tocha._functorch.followed import followed
 from tocha._functorch.inputs import captured
 from tocha._functorch.joint import Traced, trace
 from tocha._functorch.partitioners import default_partition
-from tocha._functorch.runtime import compile_traced
 from tocha._logging import events
 from tocha.autograd import enable_grad, set_grad_enabled
 from tocha.func import functional_call

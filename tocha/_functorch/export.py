@@ -8,7 +8,8 @@ from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.functionalize import Functionalizer
-from tocha._functorch.joint import Mutation, Tracing, refuse_fake_constants
+from tocha._functorch.joint import Tracing, refuse_fake_constants
+from tocha._functorch.wrapping import Mutation
 from tocha.func import functional_call
 from tocha.fx import GraphModule, Node
 from tocha.fx._lazy_graph_module import _LazyGraphModule

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tocha import _C, _ops
 from tocha._functorch.shared_writes import SharedWrite, leaves
+from tocha._functorch.views import Step, overlaps, repeats, scattered, without_repeats
 from tocha._library.custom_twins import custom_twin
-from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
+from tocha._library.native_calls import default_object
 from tocha._library.twins import functional_name, written
 from tocha._subclasses import origins
 from tocha._subclasses.fake import FakeTensor
@@ -34,9 +34,6 @@ from tocha.fx.experimental.proxy_tensor import (
 )
 from tocha.fx.proxy import Proxy
 from tocha.ir import layout
-from tocha.ir.shape_env import guard_or_false
-from tocha.ir.sym_types import Symbolic
-from tocha.ir.symbolic import Atom, evaluate
 from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
@@ -53,59 +50,6 @@ class Storage:
         self.root: Alias | None = None
 
 
-class Step:
-    """One view operator between a storage's base and a tensor on it. Of an operator that gives several views `index` says which, and
-    those of one call have the same `call`."""
-
-    def __init__(self, handle: Any, args: tuple, kwargs: dict[str, Any], index: int | None = None, call: Any = None):
-        self.handle, self.args, self.kwargs, self.index = handle, args, kwargs, index
-        self.call = object() if call is None else call
-
-    def run(self, t: Tensor) -> Any:
-        """What the operator gives: one view, or all of several."""
-        return self.handle(t, *self.args, **self.kwargs)
-
-    def apply(self, t: Tensor) -> Tensor:
-        found = self.run(t)
-        return found if self.index is None else found[self.index]
-
-    @property
-    def is_symbolic(self) -> bool:
-        return has_symbols((self.args, self.kwargs))
-
-    def at(self, values: Mapping[Atom, int]) -> Step:
-        """The same with these numbers for symbols: on a real tensor a symbol would be what it was while tracing."""
-        args, kwargs = numbers_at((self.args, self.kwargs), values)
-        return Step(self.handle, args, kwargs, self.index, self.call)
-
-    def undo(self, base: Tensor, new: Tensor) -> Tensor:
-        """The base after the view was written to."""
-        importlib.import_module("tocha.operators.inverses")
-        target = self.handle._target
-        rule = getattr(getattr(target, "overload", None), "record", None)
-        if rule is None or rule.inverse is None:
-            view = self.apply(base)
-            return scattered(base, view, new)
-        values = record_arguments(target.overload, (base, *self.args), self.kwargs)
-        place = [] if self.index is None else [self.index]
-        reader = Eager()
-        with reader:
-            return released(rule.inverse(values[0], held(new), *values[1:], *place))
-
-
-def has_symbols(numbers: Any) -> bool:
-    return any(isinstance(v, Symbolic) for v in pytree.tree_leaves(numbers))
-
-
-def numbers_at(numbers: Any, values: Mapping[Atom, int]) -> Any:
-    """The same with these numbers for symbols."""
-
-    def plain(v: Any) -> Any:
-        return evaluate(v.env.simplify(v.expr), values) if isinstance(v, Symbolic) else v
-
-    return pytree.tree_map(plain, numbers)
-
-
 class Alias:
     """A tensor of the traced program: a chain of views of a storage, and the functional value that it had when last read.
     `recorded`: the views as the program made them, where the chain is shorter; gradients go through each of them."""
@@ -115,46 +59,6 @@ class Alias:
     ):
         self.storage, self.chain, self.value, self.version = storage, chain, value, storage.version
         self.recorded = chain if recorded is None else recorded
-
-
-def repeated_dims(t: Tensor) -> list[int]:
-    """Dims along which all elements are one in memory, as expand makes them. Whether there are elements is asked of symbols too: an
-    empty part of an expanded tensor repeats none, and may be written to."""
-    found = [
-        i for i, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)) if type(s) is int and s == 0 and n != 1
-    ]
-    return [] if found and any(guard_or_false(n == 0) for n in t.shape) else found
-
-
-def repeats(t: Tensor) -> bool:
-    return bool(repeated_dims(t))
-
-
-def overlaps(t: Tensor) -> bool:
-    """Whether an element of memory may be several of the tensor: an expanded tensor, or windows that overlap. A size that is a
-    symbol counts as two."""
-    if repeats(t):
-        return True
-    dims = [(s, n) for n, s in zip(t.shape, t.stride(), strict=True) if not (type(n) is int and n == 1)]
-    if any(type(n) is int and n == 0 for _, n in dims):
-        return False
-    if len({str(s) for s, _ in dims}) < len(dims):
-        return True
-    if any(type(s) is not int for s, _ in dims):
-        return False
-    reach = 0
-    for s, n in sorted(dims, key=operator.itemgetter(0)):
-        if s <= reach:
-            return True
-        reach += (n - 1 if type(n) is int else 1) * s
-    return False
-
-
-def without_repeats(t: Tensor, like: Tensor | None = None) -> Tensor:
-    """One element for each of those that expand made of it (in `like`, which has the same shape)."""
-    for d in repeated_dims(t if like is None else like):
-        t = t.narrow(d, 0, 1)
-    return t
 
 
 def own_memory(t: Tensor) -> tuple[Tensor, tuple]:
@@ -180,14 +84,6 @@ def leaves_elements(handle: Any) -> bool:
     """Whether an operator that writes may leave some elements of its tensor as they are: scatter_, index_add_, masked_fill_."""
     record = getattr(getattr(handle._target, "overload", None), "record", None)
     return record is None or (record.kind == "native" and record.algorithm != "memory")
-
-
-def scattered(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
-    """The base with new elements where the view lies. Where both begin with one element its place in the storage is not said: that of
-    an input may be another in another call."""
-    offset = view.storage_offset()
-    given = () if offset is base.storage_offset() or offset == base.storage_offset() else (offset,)
-    return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), *given)
 
 
 def is_tangent(n: Node) -> bool:

@@ -17,7 +17,6 @@ from tocha._functorch.checks import add_checks
 from tocha._functorch.functionalize import (
     Alias,
     Functionalizer,
-    Step,
     root_of,
     targets_of_writes,
     writes_any,
@@ -33,7 +32,9 @@ from tocha._functorch.synthetic_bases import (
     moved_from,
     overlap,
 )
+from tocha._functorch.views import Step
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
+from tocha._functorch.wrapping import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, VIEW_OF_RAW, Mutation, Output, Refusal
 from tocha._subclasses.fake import FakeTensor, new, outside, version_of
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
@@ -57,48 +58,7 @@ from tocha.operators.facts import Facts
 from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
-RAW, INPUT, VIEW_OF_INPUT, VIEW_OF_RAW, CONSTANT = "raw", "input", "view of input", "view of raw", "constant"
 AS_STRIDED = _ops.ops.aten.as_strided.default
-PART = "part of input"  # an inner tensor of a wrapper
-
-
-@dataclass
-class Output:
-    """Where a result of the function comes from: the graph, an input, or a view of one of them that is made outside."""
-
-    kind: str
-    index: int = -1
-    chain: tuple[Step, ...] = ()
-    recorded: bool = True  # whether autograd may see the views being made
-    value: Any = None
-    path: tuple[str, ...] = ()  # to the part of an input
-
-
-@dataclass
-class Mutation:
-    """An input that the function writes to: which result of the graph is its new value."""
-
-    input: int
-    raw: int | None  # none where only its geometry changes
-    recorded: bool  # whether autograd sees the write
-    geometry: tuple | None = (
-        None  # its sizes, strides and offset (from where it began, not in the storage), if those change
-    )
-    memory: bool = False  # it lies on other memory afterwards (set_)
-    writes: int = 0  # by how much its version goes up
-
-
-@dataclass
-class Refusal:
-    """Why the gradient of a result of the graph cannot be taken on to some inputs."""
-
-    raw: int
-    inputs: list[int]
-    not_implemented: bool  # a NotImplementedError
-    reason: str
-
-    def error(self) -> RuntimeError:
-        return (NotImplementedError if self.not_implemented else RuntimeError)(self.reason)
 
 
 @dataclass

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.functionalize import Step, has_symbols, numbers_at, overlaps, root_of, without_repeats
-from tocha._functorch.joint import (
+from tocha._functorch.views import Step, numbers_at, without_repeats
+from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
+from tocha._functorch.wrapping import (
     CONSTANT,
     INPUT,
+    NATIVE_KINDS,
+    ORIGINS,
     PART,
     RAW,
+    VIEW,
     VIEW_OF_INPUT,
-    VIEW_OF_RAW,
+    Layout,
     Mutation,
     Output,
-    Refusal,
-    Traced,
-    symbol_places,
+    Wrapping,
 )
-from tocha._functorch.synthetic_bases import OnBases
-from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
-from tocha._logging import events
-from tocha._subclasses.fake import FakeTensor, version_of
-from tocha.fx import GraphModule, Node
-from tocha.ir.layout import dense_order, strides_in_order
+from tocha._subclasses.fake import version_of
+from tocha.ir.layout import strides_in_order
 from tocha.ir.symbolic import Atom
 
 Tensor = _C.Tensor
@@ -36,107 +33,6 @@ def call(compiled: Callable, args: Sequence[Any]) -> list[Any]:
     """What a compiler returned takes a list (boxed) or arguments."""
     out = compiled(list(args)) if getattr(compiled, "_boxed_call", False) else compiled(*args)
     return list(out) if isinstance(out, list | tuple) else [out]
-
-
-# Backward may run inside of a function that is being captured: neither compiling it nor its code is for capture.
-_call_uncaptured = _C._capture.Wrapper(call, None)
-
-
-class Backward:
-    """The backward graph, compiled when it is first needed."""
-
-    def __init__(self, module: GraphModule, compiler: Callable):
-        self.module, self.compiler = module, compiler
-        self.compiled: Callable | None = None
-        self.examples = [n.meta.get("val") for n in module.graph.find_nodes(op="placeholder")]
-
-    def compile(self, args: Sequence[Any]) -> Callable:
-        if self.compiled is None:
-            self.compiled = _C._capture.Wrapper(self.compiler, None)(self.module, list(args))
-        return self.compiled
-
-    def __call__(self, args: Sequence[Any]) -> list[Any]:
-        if any(isinstance(a, FakeTensor) for a in args):  # whoever traces sees the graph itself
-            return call(self.module, args)
-        return _call_uncaptured(self.compile(args), args)
-
-    def callable(self) -> Callable:
-        """What takes its arguments one by one."""
-        compiled = self.compile(self.examples)
-        if not getattr(compiled, "_boxed_call", False):
-            native = type(compiled).__module__ == _C.__name__
-            return compiled if native else _C._capture.Wrapper(compiled, None)
-        return _C._capture.Wrapper(lambda *args: compiled(list(args)), None)
-
-
-# Sizes and strides; where those are symbols the order of dims from the innermost on, and nothing.
-Layout = tuple[tuple[int, ...], tuple[int, ...]]
-NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
-VIEW = 3
-ORIGINS = {VIEW_OF_RAW: NATIVE_KINDS[RAW], VIEW_OF_INPUT: NATIVE_KINDS[INPUT]}
-
-
-@dataclass
-class Wrapping:
-    """What is done around a compiled graph. It holds nothing of the graph, and can be written down."""
-
-    num_raw: int
-    outputs: list[Output]
-    mutations: list[Mutation]
-    differentiable: list[int] = field(default_factory=list)
-    layouts: list[Layout] = field(default_factory=list)  # that backward was traced with
-    copied: list[int] = field(default_factory=list)  # saved values that are written to after the graph has run
-    sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
-    refusals: list[Refusal] = field(default_factory=list)
-    on_bases: OnBases | None = None
-    wrappers: Any = None
-    tangents: list[Any] = field(default_factory=list)  # fakes, for those that wrappers are made of
-    # Where symbols that views are made with are read: off an input (or a raw result), a number's place or a tensor's and its dim.
-    symbols: dict[Atom, tuple[bool, int, int | None]] = field(default_factory=dict)
-
-    @property
-    def with_history(self) -> set[int]:
-        """Raw results that are recorded, whether or not their gradients can be had."""
-        return {*self.differentiable, *(r.raw for r in self.refusals)}
-
-    @property
-    def is_native(self) -> bool:
-        """Whether nothing but the native function is needed."""
-        plain = all(map(is_plain_result, self.outputs)) and all(map(is_plain_write, self.mutations))
-        return plain and self.on_bases is None and self.wrappers is None
-
-
-def is_plain_result(o: Output) -> bool:
-    """Whether a result is a value that is there, or a view of one by numbers that do not change."""
-    return o.kind in NATIVE_KINDS or (o.kind in ORIGINS and not any(step.is_symbolic for step in o.chain))
-
-
-def is_plain_write(m: Mutation) -> bool:
-    """Whether a write only puts values in: no other geometry or memory."""
-    return m.raw is not None and m.geometry is None and not m.memory
-
-
-def wrapping_of(traced: Traced) -> Wrapping:
-    layouts = [layout_of_tangent(t) for t in traced.tangents]
-    made = Wrapping(
-        traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.sources,
-        traced.refusals, traced.on_bases, traced.wrappers, traced.tangents if traced.wrappers is not None else [],
-    )  # fmt: skip
-    symbolic = any(step.is_symbolic for o in traced.outputs for step in o.chain)
-    symbolic |= any(has_symbols(m.geometry) for m in traced.mutations)
-    if symbolic and traced.wrappers is None:
-        results = traced.module.graph.output_node().args[0][: traced.num_raw]  # type: ignore[index]
-        raws = [n.meta.get("val") if isinstance(n, Node) else n for n in results]
-        for is_raw, values in ((True, raws), (False, traced.fakes)):
-            made.symbols |= {atom: (is_raw, i, d) for atom, (i, d) in symbol_places(values).items()}
-    return made
-
-
-def layout_of_tangent(t: FakeTensor) -> Layout:
-    if not t._symbolic:
-        return tuple(t.shape), tuple(t.stride())
-    order = dense_order(t._facts.sizes, t._facts.steps)
-    return tuple(range(t.ndim - 1, -1, -1) if order is None else order), ()  # without an order it was made contiguous
 
 
 def laid_out(grad: Tensor, like: Layout) -> Tensor:
@@ -149,15 +45,6 @@ def laid_out(grad: Tensor, like: Layout) -> Tensor:
 
 def with_strides(t: Tensor, strides: tuple[int, ...]) -> Tensor:
     return t if t.stride() == strides else _C.empty_strided(t.shape, strides, dtype=t.dtype, device=t.device).copy_(t)
-
-
-def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
-    """Which saved values lie on inputs that are written to after the graph has run, while backward needs them as they are now."""
-    mutated = {m.input for m in traced.mutations}
-    mutated = mutated if traced.wrappers is None else traced.wrappers.places(mutated)
-    places = {n: i for i, n in enumerate(forward.graph.find_nodes(op="placeholder"))}
-    saved = forward.graph.output_node().args[0][traced.num_raw :]  # type: ignore[index]
-    return {i for i, n in enumerate(saved) if isinstance(n, Node) and places.get(root_of(n)) in mutated}  # type: ignore[arg-type]
 
 
 def tangents_of(w: Wrapping, grads: Sequence[Any], kinds: Sequence[tuple]) -> list[Any]:
@@ -371,23 +258,6 @@ def apply_all(steps: Sequence[Step], base: Tensor) -> Tensor:
     return base
 
 
-def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
-    """Results of the graph that are new values of inputs and nothing else, where the graph may write to the input itself."""
-    if not w.is_native or w.copied:
-        return {}
-    handed_out = {o.index for o in w.outputs if o.kind in (RAW, VIEW_OF_RAW)}
-    places: dict[int, int] = {}
-    for m in w.mutations:
-        given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
-        seen = m.raw in w.with_history
-        seen |= m.recorded and traced.fakes[m.input].requires_grad
-        if m.raw is None or overlaps(traced.fakes[m.input]):
-            continue
-        if m.raw not in handed_out and not seen and not given_twice:
-            places[m.raw] = m.input
-    return places
-
-
 def wrapped(w: Wrapping, forward: Callable, backward: Any = None) -> Compiled:
     """A compiled graph with its node and its writes, natively. For tensors that others take over, functions of Python do the same.
 
@@ -468,30 +338,3 @@ def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse
         tuple(w.copied), backward.callable if backward is not None else None, refuse, otherwise, backward_otherwise,
         outputs, writes, tuple(map(tuple, w.sources)), refusals, views,
     )  # fmt: skip
-
-
-def compile_traced(
-    traced: Traced, fw_compiler: Callable, bw_compiler: Callable, partition_fn: Callable, inference_compiler: Callable
-) -> Compiled:
-    """Partitions and compiles a traced function."""
-    w = wrapping_of(traced)
-    if not traced.is_joint:
-        traced.module.meta["written_inputs"] = written_inputs(traced, w)
-        if w.on_bases is None and w.wrappers is None:  # the graph's inputs are the function's
-            traced.module.meta["mutated_inputs"] = {m.input for m in w.mutations}
-        events.tell(events.GraphMade("inference", traced.module))
-        return wrapped(w, inference_compiler(traced.module, traced.fakes))
-    inputs = [*traced.fakes, *traced.tangents]
-    events.tell(events.GraphMade("joint", traced.module))
-    with events.stage("partition"):
-        forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
-    events.tell(events.GraphMade("forward", forward))
-    events.tell(events.GraphMade("backward", backward))
-    backward.meta["given_away"] = True  # what is kept for it goes with the last use
-    w.copied = sorted(overwritten_later(traced, forward))
-    forward.meta["written_inputs"] = written_inputs(traced, w)
-    return wrapped(w, fw_compiler(forward, traced.fakes), Backward(backward, bw_compiler))
-
-
-def is_fake(t: object) -> bool:
-    return isinstance(t, FakeTensor)

@@ -83,7 +83,14 @@ class SharedWrite:
         begins = base.storage_offset()
         if view.itemsize != base.itemsize:
             begins = begins * base.itemsize // view.itemsize
-        return [i, storages.index(alias.storage), view.ndim, *view.shape, *view.stride(), view.storage_offset() - begins]
+        return [
+            i,
+            storages.index(alias.storage),
+            view.ndim,
+            *view.shape,
+            *view.stride(),
+            view.storage_offset() - begins,
+        ]
 
 
 def leaves(value: Any) -> list[Any]:

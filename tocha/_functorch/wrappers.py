@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C
-from tocha._functorch.functionalize import Step
+from tocha._functorch.views import Step
 from tocha.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
 Tensor = _C.Tensor

@@ -19,7 +19,7 @@ from tocha import _C
 from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
-from tocha.codegen.cpp_program import units, without_lines
+from tocha.codegen.cpp_source import units, without_lines
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",

@@ -12,10 +12,9 @@ from typing import Any
 
 import tocha
 from tocha import _C
-from tocha._functorch.functionalize import Step
-from tocha._functorch.joint import Mutation, Output, Refusal
-from tocha._functorch.runtime import Wrapping
-from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor, _Truth
+from tocha._functorch.views import Step
+from tocha._functorch.wrapping import Mutation, Output, Refusal, Wrapping
+from tocha._inductor.assembled import Assembled, Element, Real, Size, TensorPlace, Truth
 from tocha._library.native_calls import change_of_memory, record_call
 from tocha._subclasses.calls import record_named
 from tocha.ir.loops import Call
@@ -24,7 +23,7 @@ LARGEST_CONSTANT = 1 << 16  # bytes
 FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 
-GIVEN = {_Tensor: "tensor", _Size: "size", _Real: "real", _Truth: "truth"}
+GIVEN = {TensorPlace: "tensor", Size: "size", Real: "real", Truth: "truth", Element: "element"}
 
 
 class NotKept(ValueError):
@@ -56,10 +55,11 @@ def encode(v: Any) -> Any:
 
 
 DECODERS: dict[str, Callable[[Any], Any]] = {
-    "tensor": _Tensor,
-    "size": _Size,
-    "real": _Real,
-    "truth": _Truth,
+    "tensor": TensorPlace,
+    "size": Size,
+    "real": Real,
+    "truth": Truth,
+    "element": Element,
     "float": float,
     "complex": lambda v: complex(*map(decode, v)),
     "tuple": lambda v: tuple(map(decode, v)),

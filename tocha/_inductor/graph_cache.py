@@ -22,7 +22,7 @@ from tocha import _C, fx
 from tocha._functorch.runtime import Compiled, wrapped
 from tocha._inductor import codecache, config, custom_graph_pass, decomposition
 from tocha._inductor.entries import NotKept, decode_wrapping, encode, encode_constant, encode_wrapping
-from tocha._inductor.programs import CompiledGraph, load_kept
+from tocha._inductor.kept import load_kept
 from tocha._inductor.store import Folder, Parts, counts
 from tocha._logging import events
 from tocha._ops import OpOverload
@@ -235,15 +235,15 @@ class GraphEntry:
             return load_kept(found["program"]) if found is not None else None
         return None
 
-    def save(self, compiled: Compiled, program: CompiledGraph) -> None:
+    def save(self, compiled: Compiled, program: Any) -> None:
         if self.assumed() == self.guards:
             self.write(self.parts, {"around": encode_wrapping(compiled.wrapping)}, program)
 
-    def save_backward(self, program: CompiledGraph) -> None:
+    def save_backward(self, program: Any) -> None:
         if self.assumed() == self.guards:
             self.write(self.of_backward(), {}, program)
 
-    def write(self, parts: Parts, entry: dict[str, Any], program: CompiledGraph) -> None:
+    def write(self, parts: Parts, entry: dict[str, Any], program: Any) -> None:
         try:
             entry["program"] = program.kept()
             GRAPHS.write(parts, json.dumps(entry).encode())

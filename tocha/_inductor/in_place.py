@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tocha._inductor.assembled import Assembled
 from tocha._inductor.inlining import Composer
-from tocha._inductor.lowering import Assembled
 from tocha._library.native_calls import change_of_memory
 from tocha.ir import scalar
 from tocha.ir import symbolic as s

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha._inductor import config
+from tocha._inductor.assembled import Assembled, Element, Real, Size, TensorPlace, Truth
 from tocha._inductor.products import product_call
 from tocha._library.native_calls import record_call, released
 from tocha.ir import dtypes as dt
@@ -469,84 +469,23 @@ def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lo
     def taken_out(v: Any) -> Any:
         if isinstance(v, Facts) and v.number is None:
             tensors.append(lowering.geometry(v))
-            return _Tensor(len(tensors) - 1)
+            return TensorPlace(len(tensors) - 1)
         e = number_in(v)
         if isinstance(e, FloatExpr) and e.symbols & lowering.items.keys():
             tensors.append(lowering.geometry(lowering.computed(e)))
-            return _Element(len(tensors) - 1)
+            return Element(len(tensors) - 1)
         if isinstance(e, s.Relation):
             sizes.append(s.choose(e, 1, 0))
-            return _Truth(len(sizes) - 1)
+            return Truth(len(sizes) - 1)
         if isinstance(e, s.Expr | FloatExpr):
             sizes.append(e)
-            return (_Size if isinstance(e, s.Expr) else _Real)(len(sizes) - 1)
+            return (Size if isinstance(e, s.Expr) else Real)(len(sizes) - 1)
         if isinstance(v, list | tuple):
             return (list if isinstance(v, list) else tuple)(map(taken_out, v))
         return released(v)
 
     form = [taken_out(v) for v in values]
     return Call("", Assembled(function, form, names), (), (), (), tuple(tensors), sizes=tuple(sizes))
-
-
-class _Tensor(int):
-    pass
-
-
-class _Size(int):
-    pass
-
-
-class _Real(int):
-    pass
-
-
-class _Truth(int):
-    pass
-
-
-class _Element(int):
-    pass
-
-
-def _real(bits: int) -> float:
-    return struct.unpack("d", struct.pack("q", bits))[0]
-
-
-class Assembled:
-    """Calls a function with tensors and sizes put back where they were in its arguments: the tensors come one by one, the
-    sizes after them, in a list."""
-
-    def __init__(self, function: Any, form: list[Any], names: tuple[str, ...]):
-        self.function, self.form, self.names = function, form, names
-        self.fixed: dict[str, Any] = {"function": function, "real": _real}
-        values = [self.text(v) for v in form]
-        split = len(values) - len(names)
-        if not all(k.isidentifier() for k in names):  # they may come from a file
-            raise ValueError(f"{names} are no names of arguments")
-        values[split:] = [f"{k}={v}" for k, v in zip(names, values[split:], strict=True)]
-        self.run = eval(f"lambda *given: function({', '.join(values)})", self.fixed)
-
-    def text(self, v: Any) -> str:
-        """Python that gives the value."""
-        if isinstance(v, _Tensor):
-            return f"given[{int(v)}]"
-        if isinstance(v, _Element):
-            return f"given[{int(v)}].item()"
-        if isinstance(v, _Size):
-            return f"given[-1][{int(v)}]"
-        if isinstance(v, _Real):
-            return f"real(given[-1][{int(v)}])"
-        if isinstance(v, _Truth):
-            return f"(given[-1][{int(v)}] != 0)"
-        if type(v) in (list, tuple):
-            parts = "".join(f"{self.text(x)}, " for x in v)
-            return f"[{parts}]" if type(v) is list else f"({parts})"
-        name = f"fixed_{len(self.fixed)}"
-        self.fixed[name] = v
-        return name
-
-    def __call__(self, *given: Any) -> Any:
-        return self.run(*given)
 
 
 def _is_inside(v: Any) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tocha._inductor.programs import load_kept
+from tocha._inductor.kept import load_kept
 
 __all__ = ["load", "measure"]
 

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tocha import _C, fx
-from tocha._inductor import codecache, config
+from tocha import fx
+from tocha._inductor import config
 from tocha._inductor.backends import backend_for
 from tocha._inductor.describe import bytes_of, described, kernel_names
-from tocha._inductor.entries import NotKept, decode_call, decode_constant, encode_call, encode_constant
+from tocha._inductor.entries import NotKept, encode_call, encode_constant
 from tocha._inductor.graph import lower_graph
+from tocha._inductor.kept import loaded
 from tocha._inductor.scripts import script_of, script_without
 from tocha._logging import events
 from tocha.fx._scripts import examples_of, input_text
@@ -100,23 +101,3 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     made = CompiledGraph(program, items, memory, source, run, called, given)
     events.tell(events.ProgramMade(module, made, getattr(config, "triton.cudagraphs")))
     return made
-
-
-def load_kept(entry: dict[str, Any]) -> Callable[..., tuple]:
-    """The program of an entry."""
-    constants = tuple(map(decode_constant, entry["constants"]))
-    calls = tuple(map(decode_call, entry["calls"]))
-    names = tuple(map(str, entry["kernels"]))
-    events.tell(events.ProgramLoaded(entry["counts"]))
-    return loaded(entry["source"], constants, calls, entry["inputs"], entry["outputs"], names)
-
-
-def loaded(
-    source: str, constants: tuple, calls: tuple, inputs: int, outputs: int, names: tuple[str, ...] = ()
-) -> Callable[..., tuple]:
-    with events.stage("library"):
-        path = codecache.library_of(source)
-    keeps_arena = getattr(config, "triton.cudagraphs")
-    if not path.exists():  # another process made room just now
-        path = codecache.compile_source(source, codecache.key_parts(source))
-    return _C._load_program(str(path), constants, calls, inputs, outputs, keeps_arena, names)

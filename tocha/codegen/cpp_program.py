@@ -10,6 +10,7 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, form_of, writer_of
 from tocha.codegen.cpp_scalar import memory_type
+from tocha.codegen.cpp_source import BETWEEN, ENTRY, HEADER, LINE
 from tocha.codegen.cpp_turns import Turns, write_turns
 from tocha.codegen.translator_types import cpp_string
 from tocha.ir import symbolic as s
@@ -18,42 +19,7 @@ from tocha.ir.loops import Buffer, Call, Convolution, Element, Followed, Geometr
 from tocha.ir.memory import MemoryPlan, last_uses, same_layout
 from tocha.ir.sym_types import FloatExpr
 
-HEADER = """#include "cpu/engine/program_prelude.h"
-
-namespace tocha {
-namespace {
-"""
-BETWEEN = "// ----\n"  # kernels
-LINE = "//   "  # what comes before a line of the user's program
 BACKSLASH = "\\ "
-NAMES = "using namespace tocha;"
-ENTRY = """
-void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int64_t grain, int64_t work,
-         void (*kernel)(void*, int64_t, int64_t), void* frame) {
-  int64_t began = 0;
-  if (*api->recording) began = api->now();
-  if (rows <= grain) {
-    if (rows > 0) kernel(frame, 0, rows);
-  } else {
-    api->parallel(rows, grain, work, kernel, frame);
-  }
-  if (began) api->ran(program, number, began);
-}
-
-template <class Work>
-int timed(const tocha_api* api, void* program, int64_t number, Work work) {
-  int64_t began = 0;
-  if (*api->recording) began = api->now();
-  int failed = work();
-  if (began) api->ran(program, number, began);
-  return failed;
-}
-
-}  // namespace
-}  // namespace tocha
-
-using namespace tocha;
-"""
 OPENING = """
 extern "C" [[gnu::visibility("default")]] int tocha_program(const tocha_api* api, void* program, void** inputs,
                                                             int owned, void** outputs) {
@@ -450,35 +416,13 @@ class ProgramWriter:
             self.put(f"outputs[{i}] = {self.where[o.buffer]};")
 
 
-def without_lines(source: str) -> str:
-    """What a compiler reads: the same wherever in the user's program it came from."""
-    return re.sub(rf"^{LINE}.*\n", "", source, flags=re.M)
-
-
 def origins(text: str) -> str:
     """The operators that a kernel came from, of the comments in its text."""
     return ", ".join(line.removeprefix("// ") for line in text.splitlines() if line.startswith("// "))
-
-
-def units(source: str, count: int) -> list[str]:
-    """A program's source as up to so many that are compiled apart and linked: the last has the entry, the others kernels."""
-    head, _, rest = source.partition(HEADER)
-    body, entry, tail = rest.partition(ENTRY)
-    kernels = body.split(BETWEEN)
-    if head or not entry or len(kernels) < 2 or count < 2:
-        return [source]
-    groups: list[list[str]] = [[] for _ in range(min(count, len(kernels)))]
-    for k in sorted(kernels, key=len, reverse=True):
-        min(groups, key=lambda g: sum(map(len, g))).append(k)
-    *others, last = ("".join(g) for g in groups)
-    named = HEADER.replace("namespace {", "namespace kernels {")
-    declared = "".join(f"{f};\n" for f in re.findall(r"^void \w+\(void\* context, int64_t begin, int64_t end\)", body, re.M))  # fmt: skip
-    entry = entry.replace(NAMES, f"{NAMES}\nusing namespace tocha::kernels;", 1)
-    return [*(f"{named}{text}}}\n}}\n" for text in others), f"{named}{declared}{last}{entry}{tail}"]
 
 
 def read_by(source: Source, of: str) -> str:
     return f"api->{source.function}({of if source.dim is None else f'{of}, {source.dim}'})"
 
 
-__all__ = ["ProgramWriter", "units", "without_lines"]
+__all__ = ["ProgramWriter"]

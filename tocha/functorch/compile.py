@@ -58,7 +58,7 @@ def memory_efficient_fusion(fn: Callable[..., Any] | Module, **kwargs: Any) -> C
     >>> memory_efficient_fusion(lambda x: x.sin() + 1)(tocha.zeros(2))
     tensor([1., 1.])
     """
-    back_end = importlib.import_module("tocha._inductor.compile_fx")  # a higher room, loaded when it is asked for
+    back_end = importlib.import_module("tocha._inductor.compilation")  # a higher room, loaded when it is asked for
     given = {"fw_compiler": back_end.compile_inner, "bw_compiler": back_end.compile_inner,
              "partition_fn": min_cut_rematerialization_partition, "decompositions": {}, **kwargs}  # fmt: skip
     return aot_module(fn, **given) if isinstance(fn, Module) else aot_function(fn, **given)

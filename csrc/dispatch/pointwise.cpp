@@ -293,10 +293,10 @@ void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
     DType result = op.types[i].resolve(compute);
     TOCHA_CHECK(can_cast(result, outs[i].dtype()), Runtime, "[", op.name, "] result type ", result,
                 " can't be cast to the desired output type ", outs[i].dtype());
-    if (in_place) {
-      TOCHA_CHECK(outs[i].sizes() == sizes, Runtime, "[", op.name, "_] output with shape ", outs[i].sizes(),
-                  " doesn't match the broadcast shape ", sizes);
-    }
+    const bool is_operand =
+        in_place || std::any_of(ins, ins + op.nin, [&](const Tensor& in) { return in.is(outs[i]); });
+    TOCHA_CHECK(!is_operand || outs[i].sizes() == sizes, Runtime, "[", op.name, in_place ? "_" : "",
+                "] output with shape ", outs[i].sizes(), " doesn't match the broadcast shape ", sizes);
   }
   for (int i = 0; i < op.nout; ++i) {
     if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins, compute), op.name);

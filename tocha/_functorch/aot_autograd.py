@@ -25,6 +25,7 @@ def forward(self, primals_1, exp, tangents_1):
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from tocha import _C
 from tocha._functorch.compiling import compile_traced
 from tocha._functorch.export import BackwardSignature, GraphSignature, aot_export_module
 from tocha._functorch.followed import followed
+from tocha._functorch.functionalize import NotFunctional
 from tocha._functorch.inputs import captured
 from tocha._functorch.joint import Traced, trace
 from tocha._functorch.partitioners import default_partition
@@ -49,6 +51,7 @@ __all__ = [
 ]  # fmt: skip
 
 Tensor = _C.Tensor
+log = logging.getLogger("tocha._functorch")
 
 
 def nop(graph: Any, example_inputs: Any) -> Any:
@@ -232,11 +235,25 @@ def aot_module_simplified(
         return results
 
     given, dynamic = captured(mod, args)
-    compiled = create_compiled(
-        flat_fn, [*state, *given], fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler, dynamic
-    )
+    try:
+        compiled: Any = create_compiled(
+            flat_fn,
+            [*state, *given],
+            fw_compiler,
+            bw_compiler,
+            partition_fn,
+            decompositions,
+            inference_compiler,
+            dynamic,
+        )
+    except NotFunctional as reason:
+        events.tell(events.RanUncompiled(str(reason)))
+        log.warning("[aot_autograd] a graph runs operator by operator: %s", reason)
+        compiled = None
 
     def forward(*runtime_args: Any) -> Any:
+        if compiled is None:
+            return mod.forward(*runtime_args)
         return pytree.tree_unflatten(compiled([*state, *runtime_args]), out_spec)
 
     forward.compiled = compiled  # type: ignore[attr-defined]

@@ -16,7 +16,7 @@ from typing import Any
 
 from tocha import _C, _ops
 from tocha._functorch.shared_writes import SharedWrite, leaves
-from tocha._functorch.views import Step, overlaps, repeats, scattered, without_repeats
+from tocha._functorch.views import Step, overlaps, repeats, without_repeats
 from tocha._library.custom_twins import custom_twin
 from tocha._library.native_calls import default_object
 from tocha._library.twins import functional_name, written
@@ -34,11 +34,16 @@ from tocha.fx.experimental.proxy_tensor import (
 )
 from tocha.fx.proxy import Proxy
 from tocha.ir import layout
+from tocha.ir.shape_env import guard_or_false
 from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 AS_STRIDED = _ops.ops.aten.as_strided.default
 SET_TO_TENSOR = _ops.ops.aten.set_.source_Tensor
+
+
+class NotFunctional(RuntimeError):
+    """A program with a write that no new value says. Its graph runs as it was captured."""
 
 
 class Storage:
@@ -47,6 +52,8 @@ class Storage:
     def __init__(self, base: Tensor, given: Node | None = None):
         self.base, self.version = base, 0
         self.given = given  # the placeholder or attribute whose memory it is
+        self.is_viewed = False
+        self.is_seen_beyond = False  # there is a view of memory that the base's elements do not fill
         self.root: Alias | None = None
 
 
@@ -149,6 +156,8 @@ class Functionalizer:
     def write(self, alias: Alias, new: Tensor) -> None:
         """The base's value after a tensor on it got a new one; all views of it are stale."""
         s = alias.storage
+        if s.is_seen_beyond:
+            raise seen_beyond()
         bases: list[Tensor] = []
         for i in range(len(alias.chain)):
             bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
@@ -167,10 +176,7 @@ class Functionalizer:
 
     def written_through(self, alias: Alias, new: Tensor) -> Tensor:
         """The base after a write to all of a tensor on it, where elements of the tensor, or of a view between, share memory."""
-        base, view = alias.storage.base, self.read(alias)
-        if any(step.handle is AS_STRIDED and len(step.args) > 2 for step in alias.chain):
-            return self.traced(lambda: scattered(base, without_repeats(view), without_repeats(new, view)))
-        return self.traced(written_once, base, alias.chain, new)
+        return self.traced(written_once, alias.storage.base, alias.chain, new)
 
     def written_on_memory(self, alias: Alias, handle: Any) -> bool:
         """Whether the new value of a tensor does not say what becomes of its memory: the elements share it and some of them are left
@@ -297,11 +303,9 @@ class Functionalizer:
         args, kwargs = self.current(n.args[1:]), self.current(n.kwargs)
         if not isinstance(of, Alias):
             return self.fresh(self.called(n))
-        root = of.storage.base
-        if handle is AS_STRIDED and len(args) == 3 and of.chain and root.dtype == self.read(of).dtype:
-            # An address in the storage: what lies between does not matter to values.
-            step = Step(handle, args, kwargs)
-            return Alias(of.storage, (step,), self.traced(step.apply, root), (*of.recorded, step))
+        of.storage.is_viewed = True
+        if handle is AS_STRIDED:
+            return self.by_address(n, of, *args, **kwargs)
         value = self.called(n) if handle is n.target else self.traced(handle, self.read(of), *args, **kwargs)
 
         def part(v: Tensor, index: int | None = None) -> Alias:
@@ -309,6 +313,37 @@ class Functionalizer:
             return Alias(of.storage, (*of.chain, step), v, (*of.recorded, step))
 
         return [part(v, i) for i, v in enumerate(value)] if isinstance(value, list | tuple) else part(value)
+
+    def by_address(self, n: Node, of: Alias, size: Any, stride: Any, storage_offset: Any = None) -> Alias:
+        """A view by an address in the storage, of the tensor's own elements or of others there. Addresses of inputs change from call to
+        call: the view is said from where the elements begin that it sees some of."""
+        s, value = of.storage, self.read(of)
+        given = (size, stride) if storage_offset is None else (size, stride, storage_offset)
+        step = Step(AS_STRIDED, given, {})
+        recorded = (*of.recorded, step)
+        made = None if s.version else self.called(n)
+        offset = value.storage_offset() if storage_offset is None else storage_offset
+        if holds(value, size, stride, offset):
+            before, whole = of.chain, value
+        elif same_kind(s.base, value) and holds(s.base, size, stride, offset):
+            before, whole = (), s.base
+        else:
+            s.is_seen_beyond = True
+            if made is None:
+                raise seen_beyond()
+            return Alias(s, (*of.chain, step), made, recorded)
+        begins = offset - whole.storage_offset()
+        if guard_or_false(begins == 0):
+            chain: tuple[Step, ...] = (Step(AS_STRIDED, (size, stride), {}),)
+        else:
+            chain = (
+                Step(AS_STRIDED, ([whole.numel()], [1]), {}),  # in the order of addresses
+                Step(_ops.ops.aten.slice.Tensor, (0, begins, begins + span(size, stride)), {}),
+                Step(AS_STRIDED, (size, stride), {}),
+            )
+        alias = Alias(s, (*before, *chain), made, recorded)
+        self.read(alias)
+        return alias
 
     def writing(self, n: Node) -> Any:
         """A node that writes: its functional form, whose results are the new values of what is written to."""
@@ -318,6 +353,7 @@ class Functionalizer:
         targets = [given.get(a.name) for a in written(schema)]
         if all(self.is_same(t, given.get("src")) for t in targets):
             return self.of[targets[0]]  # type: ignore[index]
+        self.refuse_growing(n, targets)
         if target._namespace == "aten":
             self.refuse_repeated(n, targets)
         shared = SharedWrite(self, n, given)
@@ -325,7 +361,7 @@ class Functionalizer:
             return self.returned(schema, targets, shared.run())
         form = functional_form(target)
         if form is None:
-            raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
+            raise NotFunctional(f"[functionalize] {target} writes to its arguments, and has no form that does not")
         results = self.results(n, form, given)
         own = [r for r in schema._returns if not r.alias]
         fresh, new = results[: len(own)], results[len(own) :]
@@ -357,16 +393,27 @@ class Functionalizer:
         on_one = isinstance(a, Alias) and isinstance(b, Alias) and a.storage is b.storage
         return on_one and same_elements(self.read(a), self.read(b))
 
+    def refuse_growing(self, n: Node, targets: list[Any]) -> None:
+        """An out= that gets another size lies on memory of its own afterwards, or reaches further on that of others."""
+        if not any(a.is_out for a in n.target._schema._arguments):  # type: ignore[union-attr]
+            return
+        made = n.meta.get("val")
+        for t, v in zip(targets, made if isinstance(made, list | tuple) else [made], strict=False):
+            alias = self.of.get(t) if isinstance(t, Node) else None
+            if not isinstance(alias, Alias) or not isinstance(v, Tensor) or same_sizes(self.read(alias), v):
+                continue
+            if alias.storage.is_viewed or alias.storage.given is not None:
+                raise NotFunctional(
+                    f"[functionalize] {n.target} gives another size to a tensor that is not the only one on its memory"
+                )
+
     def refuse_repeated(self, n: Node, targets: list[Any]) -> None:
-        """Refuses writes to expanded tensors as eager mode does: only fills, and writes at chosen places, take them."""
+        """Refuses writes to expanded tensors as eager mode does; operators that may take them say so themselves when they run."""
         nodes = [t for t in targets if isinstance(t, Node)]
         if not any(isinstance(self.of[t], Alias) and repeats(self.read(self.of[t])) for t in nodes):
             return
         record = getattr(getattr(n.target._target, "overload", None), "record", None)  # type: ignore[union-attr]
-        given = [v.meta.get("val") for v in n.all_input_nodes if v not in targets]
-        chosen = any(isinstance(v, Tensor) and v.ndim for v in given)
-        takes = record is not None and "any_overlap" in record.tags and record.algorithm != "memory"
-        if not takes or (chosen and n.kwargs.get("accumulate", True in n.args[3:4])):
+        if record is None or "any_overlap" not in record.tags or record.algorithm == "memory":
             raise RuntimeError(
                 f"[{record.name if record is not None else n.target}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
                 "location. Please clone() the tensor before performing the operation."
@@ -456,6 +503,30 @@ class Functionalizer:
         return alias.storage.given.meta["val"]
 
 
+def seen_beyond() -> NotFunctional:
+    return NotFunctional(
+        "[functionalize] as_strided sees memory between the elements of a tensor, or beyond them, and the program writes to that tensor"
+    )
+
+
+def span(size: Any, stride: Any) -> Any:
+    """How many elements of memory a view reaches over."""
+    return 1 + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+
+
+def holds(t: Tensor, size: Any, stride: Any, offset: Any) -> bool:
+    """Whether a view by an address is known to see elements of a tensor and nothing else."""
+    if not layout.is_dense(t.shape, t.stride()):
+        return False
+    begins = offset - t.storage_offset()
+    return guard_or_false(begins >= 0) and guard_or_false(begins + span(size, stride) <= t.numel())
+
+
+def same_kind(a: Tensor, b: Tensor) -> bool:
+    """Whether two views of one memory read it alike."""
+    return a.dtype == b.dtype and a.is_conj() == b.is_conj() and a.is_neg() == b.is_neg()
+
+
 def root_of(n: Node) -> Node:
     """The node that made the memory on which a value lies, as schemas say it."""
     while n.op == "call_function":
@@ -470,6 +541,10 @@ def root_of(n: Node) -> Node:
         letters = schema._returns[place].alias if schema._returns else ""  # type: ignore[index]
         given = arguments_of(schema, of.args, of.kwargs)
         source = next((given.get(a.name) for a in schema._arguments if letters and a.alias[:1] == letters[:1]), None)
+        if of is not n and not schema._returns:  # of a list that it writes to: _foreach_add_
+            source = next((given.get(a.name) for a in written(schema)), None)
+        if isinstance(source, list | tuple):
+            source = source[n.args[1]] if of is not n else None  # type: ignore[index]
         if not isinstance(source, Node):
             return n
         n = source

@@ -141,6 +141,7 @@ def direct(forward: Any) -> Callable[..., Any]:
 
 def is_direct(forward: Any) -> bool:
     """Whether the native function of the graph returns what the captured function does."""
+    if not isinstance(forward.compiled, Compiled) or not forward.compiled.is_whole:
+        return False
     spec = forward.out_spec
-    flat = spec.type is tuple and all(child.is_leaf() for child in spec.children())
-    return flat and isinstance(forward.compiled, Compiled) and forward.compiled.is_whole
+    return spec.type is tuple and all(child.is_leaf() for child in spec.children())

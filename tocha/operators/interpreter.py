@@ -575,6 +575,10 @@ class Interpreter:
         for target, r in zip(outs, results if isinstance(results, tuple | list) else (results,), strict=True):
             self.check_out(o, target, r)
             if target.sizes != r.sizes:
+                if o.kind == "pointwise" and any(v is target for v in arguments.values()):
+                    raise RuntimeError(
+                        f"[{o.name}] output with shape {target.shape} doesn't match the broadcast shape {r.shape}"
+                    )
                 steps = r.steps if o.kind == "pointwise" else layout.contiguous_strides(r.sizes)
                 target.reshape_in_place(r.sizes, steps, target.offset)
             target.memory.version += 1

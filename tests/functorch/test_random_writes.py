@@ -1,0 +1,160 @@
+"""Views of inputs and of values, and writes through them, in random order: compiled programs leave what eager ones do, in results, in
+inputs, in the memory around them, and in who shares memory with whom."""
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+import tocha
+from tocha._logging import events
+
+VIEWS = [
+    "{a}[1:]", "{a}[..., ::2]", "{a}[0]", "{a}.transpose(0, -1)", "{a}.unfold(0, 2, 1)", "{a}.unfold(-1, 3, 2)", "{a}.diagonal()", "{a}.unsqueeze(1)",
+    "{a}.expand(2, *{a}.shape)", "{a}.split(2)[-1]", "{a}.unbind(0)[0]", "{a}.reshape(-1)", "{a}.clone()", "{a}.detach()", "{a} + {b}", "{a}.view(tocha.int32)",
+    "tocha.view_as_real({a})", "{a}.real", "{a}.imag", "{a}.conj()", "{a}.movedim(0, -1)", "{a}.as_strided((2, 2), (1, 2))",
+    "{a}.as_strided((3, 2), (1, 1), {a}.storage_offset() + 1)", "{a}.flip(0)", "{a}.sum(0)", "tocha.cat([{a}, {a}])", "{a}.view_as({a})",
+]  # fmt: skip
+WRITES = [
+    "{a}.add_(1)", "{a}.copy_({b})", "{a}.fill_(3)", "{a}[0] = 5", "{a}[..., 0] = {b}.reshape(-1)[1]", "{a}[tocha.tensor([0, -1])] = 4",
+    "{a}.index_put_((tocha.tensor([0, 0]),), tocha.tensor(2).to({a}.dtype), accumulate=True)", "{a}.masked_fill_({a} == {a}.reshape(-1)[0], 9)",
+    "{a}.index_add_(0, tocha.tensor([0]), {a}[:1].clone())", "{a}.cumsum_(0)", "{a}.sub_({b}, alpha=2)", "{a}.t_()", "{a}.squeeze_()", "{a}.transpose_(0, -1)",
+    "{a}.scatter_add_(0, tocha.zeros_like({a}, dtype=tocha.int64)[:1], {a}[-1:].clone())", "tocha.add({b}, 1, out={a})", "tocha.sum({b}, 0, out={a})",
+    "tocha._foreach_add_([{a}, {b}], 1)", "tocha._foreach_mul_([{a}], [{b}])", "{a}.triu_()", "{a}.put_(tocha.tensor([0, 1]), {a}.reshape(-1)[-2:].clone())",
+]  # fmt: skip
+DTYPES = [tocha.float32, tocha.float64, tocha.int64, tocha.complex64]
+
+
+def contiguous(t):
+    return t[:4, :6].contiguous()
+
+
+def transposed(t):
+    return t[:6, :4].contiguous().t()
+
+
+def part(t):
+    return t[1:5, 2:8]
+
+
+def with_gaps(t):
+    return t[:8:2, ::2]
+
+
+def repeated(t):
+    return t[:4, :1].expand(4, 6)
+
+
+LAYOUTS = [contiguous, transposed, part, with_gaps, repeated]
+names = st.integers(0, 9)
+statements = st.lists(
+    st.tuples(st.sampled_from(VIEWS), names, names) | st.tuples(st.sampled_from(WRITES), names, names),
+    min_size=2,
+    max_size=8,
+)
+
+
+def argument(layout, dtype):
+    """Its memory too."""
+    t = (tocha.arange(120.0).view(10, 12) * 0.37) % 5 - 2
+    t = tocha.complex(t, t.flip(0)) if dtype.is_complex else t.to(dtype)
+    return layout(t)
+
+
+def memory(t):
+    return t.as_strided((t.untyped_storage().nbytes() // t.element_size(),), (1,), 0)
+
+
+def function_of(lines):
+    scope = {"tocha": tocha}
+    exec("def f(x, y):\n" + "".join(f"    {line}\n" for line in lines), scope)
+    return scope["f"]
+
+
+def accepted(chosen, make):
+    """The lines that eager mode takes, and a result of each value that they make."""
+    lines, values = [], ["x", "y"]
+    for form, i, j in chosen:
+        line = form.format(a=values[i % len(values)], b=values[j % len(values)])
+        new = f"v{len(values)}" if form in VIEWS else None
+        line = f"{new} = {line}" if new else line
+        try:
+            function_of([*lines, line, "return ()"])(*make())
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            continue
+        lines.append(line)
+        values += [new] if new else []
+    return [*lines, f"return [{', '.join(values)}]"]
+
+
+def sharing(tensors):
+    places = [t.untyped_storage().data_ptr() for t in tensors]
+    return [places.index(p) for p in places]
+
+
+def check(lines, make, **options):
+    tocha._dynamo.reset()
+    plain, given = make(), make()
+    wanted = function_of(lines)(*plain)
+    found = tocha.compile(function_of(lines), **options)(*given)
+    text = "\n".join(lines)
+    for a, b in zip((*wanted, *plain), (*found, *given), strict=True):
+        tocha.testing.assert_close(b, a, rtol=1e-5, atol=1e-5, equal_nan=True, msg=lambda m: f"{m}\n{text}")
+        assert b.stride() == a.stride() or a.numel() < 2, text
+    for a, b in zip(plain, given, strict=True):
+        tocha.testing.assert_close(
+            memory(b), memory(a), rtol=1e-5, atol=1e-5, equal_nan=True, msg=lambda m: f"{m}\n{text}"
+        )
+    assert sharing([*found, *given]) == sharing([*wanted, *plain]), text
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=150, deadline=None)
+@given(statements, st.tuples(*[st.sampled_from(LAYOUTS)] * 2), st.tuples(*[st.sampled_from(DTYPES)] * 2), st.booleans())
+def test_any_order_of_views_and_writes(chosen, layouts, dtypes, dynamic):
+    def make():
+        return [argument(*how) for how in zip(layouts, dtypes, strict=True)]
+
+    lines = accepted(chosen, make)
+    check(lines, make, backend="aot_eager", dynamic=dynamic or None)
+
+
+PROGRAMS = {
+    "a view of an input in a list": (["v = x.diagonal()", "tocha._foreach_mul_([x], [x + x])", "return [v]"], contiguous),
+    "an input that was turned, twice in a list": (["y.t_()", "tocha._foreach_add_([y, y], 1)", "return [y]"], contiguous),
+    "its real part is the tensor itself": (["v = x.squeeze(0)", "x.real", "x.transpose_(0, -1)", "return [v]"], contiguous),
+    "an address outside of a part": (["v = x * 2", "w = v[:, ::2].as_strided((2, 2), (1, 2))", "w.neg_()", "return [v, w]"], contiguous),
+    "an address behind a part of an input": (["v = x[1:, ::2]", "w = v.as_strided((2, 2), (1, 2), v.storage_offset() + 1)", "w.neg_()", "return [w]"], part),
+    "an address between elements": (["w = x.as_strided((2, 2), (1, 2))", "w.neg_()", "return [w]"], with_gaps),
+    "an address between elements, after a write": (["x.add_(1)", "w = x.as_strided((2, 2), (1, 2))", "return [w * 2]"], with_gaps),
+}  # fmt: skip
+UNCOMPILED = {
+    "an address between elements of a value": (["v = x.new_empty_strided((2, 2), (4, 2)).fill_(1)", "w = v.as_strided((3,), (1,))", "w.fill_(2)", "return [v, w]"], contiguous),
+    "an input that grows": (["tocha.cat([y, y], out=x)", "return [x[0]]"], contiguous),
+    "a value that grows under a view": (["v = x + x", "w = v.split(2)[-1]", "tocha.sum(y, 0, out=v)", "return [w, v]"], contiguous),
+}  # fmt: skip
+
+
+def pair(layout):
+    return lambda: [argument(layout, tocha.float32) for _ in range(2)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs(name, backend, kernel_cache):
+    lines, layout = PROGRAMS[name]
+    told = []
+    with events.listening(told.append, thorough=False):
+        check(lines, pair(layout), backend=backend, fullgraph=True)
+    assert not [e for e in told if isinstance(e, events.RanUncompiled)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("name", UNCOMPILED)
+def test_what_no_new_value_says_runs_as_it_was_captured(name, backend, kernel_cache):
+    lines, layout = UNCOMPILED[name]
+    told = []
+    with events.listening(told.append, thorough=False):
+        check(lines, pair(layout), backend=backend)
+    assert [e for e in told if isinstance(e, events.RanUncompiled)]

@@ -118,6 +118,47 @@ def test_any_order_of_views_and_writes(chosen, layouts, dtypes, dynamic):
     check(lines, make, backend="aot_eager", dynamic=dynamic or None)
 
 
+def gradients(lines, make, **options):
+    """Of both arguments, which the program may write to; None where eager mode has none."""
+    leaves = [t.contiguous().requires_grad_() for t in make()]
+    f = function_of(["x, y = x * 1, y * 1", *lines])
+    results = (tocha.compile(f, **options) if options else f)(*leaves)
+    losses = [(r.abs() * 0.3 + (r * r).real).sum().double() for r in results if r.requires_grad]
+    if losses:
+        sum(losses).backward()
+    return [t.grad for t in leaves]
+
+
+@pytest.mark.filterwarnings("ignore")
+@settings(max_examples=100, deadline=None)
+@given(statements, st.tuples(*[st.sampled_from([tocha.float32, tocha.float64])] * 2))
+def test_gradients_through_any_order_of_views_and_writes(chosen, dtypes):
+    def make():
+        return [argument(contiguous, dtype) for dtype in dtypes]
+
+    lines = accepted(chosen, make)
+    try:
+        wanted = gradients(lines, make)
+    except (RuntimeError, NotImplementedError):  # needed for backward, and written to
+        return
+    tocha._dynamo.reset()
+    found = gradients(lines, make, backend="aot_eager")
+    tocha.testing.assert_close(
+        found, wanted, rtol=1e-4, atol=1e-4, equal_nan=True, msg=lambda m: m + "\n" + "\n".join(lines)
+    )
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("lines", [
+    ["v = x.detach()", "v.mul_(y)", "return [v]"], ["v = x.detach()", "v.mul_(y)", "return [x, v, v[0]]"],
+    ["v = y.unfold(0, 2, 1)", "v.neg_()", "return [v]"], ["v = y.unfold(-1, 3, 2)", "v *= x[0, 0]", "return [v, y]"],
+])  # fmt: skip
+def test_gradients(lines, backend, kernel_cache):
+    tocha._dynamo.reset()
+    found = gradients(lines, pair(contiguous), backend=backend)
+    tocha.testing.assert_close(found, gradients(lines, pair(contiguous)))
+
+
 PROGRAMS = {
     "a view of an input in a list": (["v = x.diagonal()", "tocha._foreach_mul_([x], [x + x])", "return [v]"], contiguous),
     "an input that was turned, twice in a list": (["y.t_()", "tocha._foreach_add_([y, y], 1)", "return [y]"], contiguous),

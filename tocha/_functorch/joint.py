@@ -17,6 +17,7 @@ from tocha._functorch.checks import add_checks
 from tocha._functorch.functionalize import (
     Alias,
     Functionalizer,
+    NotFunctional,
     root_of,
     targets_of_writes,
     writes_any,
@@ -32,7 +33,7 @@ from tocha._functorch.synthetic_bases import (
     moved_from,
     overlap,
 )
-from tocha._functorch.views import Step
+from tocha._functorch.views import Step, overlaps, repeats
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
 from tocha._functorch.wrapping import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, VIEW_OF_RAW, Mutation, Output, Refusal
 from tocha._subclasses.fake import FakeTensor, new, outside, version_of
@@ -59,6 +60,7 @@ from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 AS_STRIDED = _ops.ops.aten.as_strided.default
+DETACH = _ops.ops.aten.detach.default
 
 
 @dataclass
@@ -393,12 +395,14 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any], moved: Collection[int])
             found.append(part)
         elif has_history_of_its_own(o):
             found.append(Output(RAW, place_of(raws, o)))
-        elif root in inputs:
+        elif root in inputs and not is_apart(o, t.given[inputs[root]]):
             base = t.given[inputs[root]]
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
         else:
             sharing = [x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)]
-            base = base_among([x for x in sharing if not has_history_of_its_own(x)])
+            if root in inputs:
+                sharing = [x for x in sharing if based_on(x) is based_on(o)]
+            base = base_among([x for x in sharing if not has_history_of_its_own(x) and not is_apart(o, x)])
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     known = symbol_places(t.given)
@@ -474,6 +478,17 @@ def has_history_of_its_own(o: Any) -> bool:
     return _C._is_view_of_function(o) or (o.requires_grad and o._base is not None and not o._base.requires_grad)
 
 
+def based_on(t: Any) -> Any:
+    """What a tensor is a view of, to autograd."""
+    return t if t._base is None else t._base
+
+
+def is_apart(t: Any, other: Any) -> bool:
+    """Whether the history of a tensor is not that of another on its memory: what was detached, and written to afterwards, is no view of
+    what it was."""
+    return t.requires_grad and based_on(t) is not based_on(other)
+
+
 def base_among(sharing: list[Any]) -> Any:
     """Of results on one memory the graph gives one tensor, with a history if any has; the others are views of it made outside."""
     if all(x is sharing[0] for x in sharing):
@@ -503,6 +518,7 @@ def finish(
     grads: list[Any] = []
     refusals: list[Refusal] = []
     if differentiable:
+        refuse_windows(t)
         before = Mark(t)
         try:
             tangents, grads = differentiated(t, [raws[i] for i in differentiable])
@@ -536,15 +552,25 @@ def finish(
     pass_ = Functionalizer(module, keep_input_writes=False)
     pass_.read_all()
     values = [pass_.current(n) for n in nodes]
-    for node, out in zip(views, outputs, strict=True):
+    for o, node, out in zip(outs, views, outputs, strict=True):
         if node is not None:
             out.chain = chain_of(pass_, node, t.node_of(raws[out.index]) if out.kind == VIEW_OF_RAW else None)
+            if out.kind == VIEW_OF_RAW and raws[out.index].requires_grad and not o.requires_grad:
+                out.chain = (*out.chain, Step(DETACH, (), {}))  # also where what is returned was detached from it
     pass_.tracer.graph.output(tuple(pass_.tracer.create_arg(v) for v in values))
     add_checks(pass_.tracer, env)
     pass_.tracer.graph.eliminate_dead_code()
     made = _LazyGraphModule(module, pass_.tracer.graph, type(module).__name__)
     refuse_fake_constants(made)
     return Traced(made, **around_graph)  # type: ignore[arg-type]
+
+
+def refuse_windows(t: Tracing) -> None:
+    """What autograd gives for writes to windows that overlap depends on the order of addresses, in backward too."""
+    for target in targets_of_writes(t.tracer.graph):
+        value = target.meta.get("val")
+        if isinstance(value, FakeTensor) and overlaps(value) and not repeats(value):
+            raise NotFunctional("[aot_autograd] windows that overlap are written to where gradients are wanted")
 
 
 def like(raw: Any) -> Any:

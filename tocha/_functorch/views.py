@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import operator
 from collections.abc import Mapping
 from typing import Any
 
 from tocha import _C, _ops
 from tocha._library.native_calls import Eager, held, record_arguments, released
-from tocha.ir.shape_env import guard_or_false
+from tocha.ir.shape_env import guard_or_false, may_overlap
 from tocha.ir.sym_types import Symbolic
 from tocha.ir.symbolic import Atom, evaluate
 from tocha.utils import _pytree as pytree
@@ -84,23 +83,8 @@ def repeats(t: Tensor) -> bool:
 
 
 def overlaps(t: Tensor) -> bool:
-    """Whether an element of memory may be several of the tensor: an expanded tensor, or windows that overlap. A size that is a
-    symbol counts as two."""
-    if repeats(t):
-        return True
-    dims = [(s, n) for n, s in zip(t.shape, t.stride(), strict=True) if not (type(n) is int and n == 1)]
-    if any(type(n) is int and n == 0 for _, n in dims):
-        return False
-    if len({str(s) for s, _ in dims}) < len(dims):
-        return True
-    if any(type(s) is not int for s, _ in dims):
-        return False
-    reach = 0
-    for s, n in sorted(dims, key=operator.itemgetter(0)):
-        if s <= reach:
-            return True
-        reach += (n - 1 if type(n) is int else 1) * s
-    return False
+    """Whether an element of memory may be several of the tensor: an expanded tensor, or windows that overlap."""
+    return repeats(t) or may_overlap(t.shape, t.stride())
 
 
 def without_repeats(t: Tensor, like: Tensor | None = None) -> Tensor:

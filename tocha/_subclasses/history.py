@@ -9,12 +9,13 @@ from typing import Any
 from tocha import _C
 from tocha._library import dispatch
 from tocha._subclasses import data_sizes, origins
+from tocha.ir.shape_env import may_overlap
 from tocha.operators.derived import refusal, unknown_node
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import formula_of
 from tocha.operators.reads import kept
-from tocha.operators.record import Operator
+from tocha.operators.record import OPERATORS, Operator
 from tocha.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
@@ -387,7 +388,18 @@ class Part:
                 "empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device}
             )
             reader.apply("zero_", (whole,), {})
-            reader.apply("copy_", (self.part_of(reader, whole), grad._facts), {})
+            part = self.part_of(reader, whole)
+            plain = part.dtype is b.dtype and not (part.conjugated or part.negated)
+            if plain and may_overlap(part.sizes, part.steps):
+                given = {
+                    "self": whole,
+                    "size": list(part.sizes),
+                    "stride": list(part.steps),
+                    "storage_offset": part.offset,
+                }
+                whole = gradients(reader, Call(OPERATORS["as_strided"], given, [part]), [grad._facts], ["self"])["self"]
+            else:
+                reader.apply("copy_", (part, grad._facts), {})
         return (reader.tensor_of(whole, []),)
 
 

@@ -548,6 +548,24 @@ def _guard_or(x: Any, otherwise: bool) -> bool:
     return otherwise if x.env.hint(x.expr) is None else bool(x)
 
 
+def may_overlap(sizes: Sequence[Any], steps: Sequence[Any]) -> bool:
+    """Whether two elements may lie in one place, as those of windows do and those of what is expanded. Each dim, from the least step on,
+    must step over all that those before it reach."""
+    dims = [(step, n) for n, step in zip(sizes, steps, strict=True) if not (type(n) is int and n == 1)]
+    if any(guard_or_false(n == 0) for _, n in dims if type(n) is int or n.node.hint == 0):
+        return False
+    hints = [step if type(step) is int else step.node.hint for step, _ in dims]
+    if None in hints:
+        return len({str(step) for step, _ in dims}) < len(dims)
+    reach: Any = 0
+    for _, i in sorted((hint, i) for i, hint in enumerate(hints)):
+        step, n = dims[i]
+        if not guard_or_false(step > reach):
+            return True
+        reach = reach + (n - 1) * step
+    return False
+
+
 def values_of(symbols: Mapping[Atom, int]) -> dict[str, int]:
     return {a.name: v for a, v in symbols.items()}
 

@@ -10,7 +10,7 @@ import pytest
 import tocha
 from tocha._dynamo.testing import CompileCounterWithBackend
 from tocha._inductor import codecache
-from tocha.codegen import cpp_program
+from tocha.codegen import cpp_source
 from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
@@ -516,7 +516,7 @@ def test_a_part_that_does_not_compile_is_told(monkeypatch):
     source = f"{cpp_program.HEADER}void kernel_0(void* context, int64_t begin, int64_t end) {{}}\n{cpp_program.BETWEEN}this is none\n{cpp_program.ENTRY}{cpp_program.OPENING}return 0; }}\n"
     monkeypatch.setattr(codecache, "LONG", 1)
     monkeypatch.setattr(codecache, "processors", lambda: 2)
-    assert len(cpp_program.units(source, 2)) == 2
+    assert len(cpp_source.units(source, 2)) == 2
     with pytest.raises(codecache.CompilerError, match="refused the generated code"):
         codecache.compile_source(source, codecache.key_parts(source))
 

@@ -10,7 +10,7 @@ import pytest
 import tocha
 from tocha._dynamo.testing import CompileCounterWithBackend
 from tocha._inductor import codecache
-from tocha.codegen import cpp_source
+from tocha.codegen import cpp_program, cpp_source
 from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
@@ -513,7 +513,7 @@ def test_long_sources_are_compiled_in_parts(monkeypatch, kernel_cache):
 
 
 def test_a_part_that_does_not_compile_is_told(monkeypatch):
-    source = f"{cpp_program.HEADER}void kernel_0(void* context, int64_t begin, int64_t end) {{}}\n{cpp_program.BETWEEN}this is none\n{cpp_program.ENTRY}{cpp_program.OPENING}return 0; }}\n"
+    source = f"{cpp_source.HEADER}void kernel_0(void* context, int64_t begin, int64_t end) {{}}\n{cpp_source.BETWEEN}this is none\n{cpp_source.ENTRY}{cpp_program.OPENING}return 0; }}\n"
     monkeypatch.setattr(codecache, "LONG", 1)
     monkeypatch.setattr(codecache, "processors", lambda: 2)
     assert len(cpp_source.units(source, 2)) == 2

@@ -5,6 +5,8 @@ What depends on elements says so: its shape has an unbacked symbol, or the inter
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 import warnings
 from functools import partial
@@ -16,6 +18,7 @@ from taken_apart import Held, held
 from tape import Taped
 
 import tocha
+from tocha._subclasses import FakeTensorMode
 from tocha.ir import dtypes as dt
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
 from tocha.operators.facts import Facts
@@ -353,3 +356,37 @@ def test_symbols_survive(o, grown):
             assert has_places(sample)  # which are no longer good ones
             continue
         assert h.described(elsewhere.facts(result)) == h.described(native)
+
+
+def spread(dtype):
+    return tocha.arange(4).to(dtype).as_strided((4, 6), (1, 0))
+
+
+def row_by_row(dtype):
+    return tocha.arange(24).view(4, 6).to(dtype)
+
+
+MIXED = [
+    row_by_row,
+    spread,
+    lambda d: columns_first(row_by_row(d)),
+    lambda d: with_gaps(row_by_row(d)),
+    lambda d: with_gaps(row_by_row(d).t()).t(),
+    lambda d: tocha.arange(6).to(d),
+    lambda d: tocha.arange(4).to(d).view(4, 1),
+]
+
+
+@pytest.mark.parametrize(
+    "f", [tocha.add, tocha.eq, tocha.copysign, lambda x, y: tocha.where(columns_first(x > 0), x, y)]
+)
+def test_layouts_of_operands_that_are_cast(f):
+    """They count as their copies lie: dims that were spread are no longer the last to be looked at."""
+    for first, second in itertools.product(MIXED, MIXED):
+        for a, b in itertools.product((tocha.float32, tocha.float64, tocha.complex64), repeat=2):
+            x, y = first(a), second(b)
+            with contextlib.suppress(RuntimeError):  # no complex signs, no order
+                wanted = f(x, y)
+                with FakeTensorMode() as mode:
+                    found = f(mode.from_tensor(x), mode.from_tensor(y))
+                assert (found.dtype, found.shape, found.stride()) == (wanted.dtype, wanted.shape, wanted.stride())

@@ -325,12 +325,13 @@ class Interpreter:
         if f.check is not None:
             self.check(o, f.check, arguments)
         operands = [arguments[n] for n in f.operands]
-        dtypes = f.results(self.compute_dtype(o, f, operands))
+        compute = self.compute_dtype(o, f, operands)
+        dtypes = f.results(compute)
         model = next((v for v in operands if v.sizes), operands[0])
         if model.is_plain and all([v is model or _goes_along(v, model) for v in operands]):
             made = [model.twin(d) for d in dtypes]
         else:
-            sizes, strides = self.elementwise_geometry(o, operands)
+            sizes, strides = self.elementwise_geometry(o, operands, compute)
             device = common_device(o.name, operands)
             made = [Facts(sizes, d, device, strides) for d in dtypes]
         return made[0] if len(made) == 1 else tuple(made)
@@ -354,8 +355,10 @@ class Interpreter:
             refuse(o, common)
         return common
 
-    def elementwise_geometry(self, o: Operator, operands: list[Facts]) -> tuple[Sequence[Any], Sequence[Any] | None]:
-        """Sizes and strides of an elementwise result; no strides for contiguous ones."""
+    def elementwise_geometry(
+        self, o: Operator, operands: list[Facts], compute: DType
+    ) -> tuple[Sequence[Any], Sequence[Any] | None]:
+        """Sizes and strides of an elementwise result; no strides for contiguous ones. An operand that is cast counts as its copy lies."""
         first = operands[0]
         sizes = first.sizes
         if first.dtype in (o.types or {}).get("like_self", ()) and layout.is_dense(sizes, first.steps):
@@ -369,9 +372,15 @@ class Interpreter:
             return sizes, None
         if all([v.is_plain for v in operands]) and not any([type(n) is int and n < 2 for n in sizes]):
             return sizes, None
-        codes = (o.types or {}).get("in", ("T",) * len(operands))
-        shown = [v for v, c in zip(operands, codes, strict=True) if v.number is None or c not in ("checked", "number")]
-        return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in shown])
+        lie = [
+            (v.sizes, v.steps if self.is_read_as_is(v, c, compute) else layout.like_strides(v.sizes, v.steps))
+            for v, c in zip(operands, formula_of(o).in_codes, strict=True)
+            if v.number is None or c not in ("checked", "number")
+        ]
+        return sizes, layout.result_strides(sizes, lie)
+
+    def is_read_as_is(self, v: Facts, code: Any, compute: DType) -> bool:
+        return v.dtype is resolve_dtype(code, compute) and not v.conjugated and not v.negated
 
     def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
         x = arguments["self"]

@@ -132,3 +132,10 @@ def test_decompositions_count():
     table = {tocha.ops.aten.silu.default: lambda x: x * x.sigmoid()}
     graph = make_fx(lambda x: F.silu(x), table, pre_dispatch=True)(tocha.rand(2))
     assert targets(graph) == ["aten.sigmoid.default", "aten.mul.Tensor"]
+
+
+def test_what_returns_its_argument_is_kept():
+    """Called on something else, it is no such thing."""
+    graph = make_fx(lambda x: x.to(tocha.float32).flatten() * 1, pre_dispatch=True)(tocha.ones(3))
+    assert graph(tocha.ones(2, 3, dtype=tocha.float64)).dtype is tocha.float32
+    assert graph(tocha.ones(2, 3)).shape == (6,)

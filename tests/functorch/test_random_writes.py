@@ -159,6 +159,41 @@ def test_gradients(lines, backend, kernel_cache):
     tocha.testing.assert_close(found, gradients(lines, pair(contiguous)))
 
 
+@pytest.mark.parametrize("part", ["imag", "conj()", "conj().imag", "real"])
+def test_gradients_of_windows_of_parts(part):
+    """With sizes that change, and after a write, they are those of a view by addresses."""
+    f = function_of(["x = x * 1", f"v = x.{part}.unfold(0, 2, 1)", "x[1:].mul_(2)", "return (v * v.abs()).sum().abs()"])
+    found = []
+    for g in (f, tocha.compile(f, backend="aot_eager", dynamic=True)):
+        x = tocha.complex(tocha.arange(5.0), tocha.arange(5.0) - 2).requires_grad_()
+        g(x, None).backward()
+        found.append(x.grad)
+    tocha.testing.assert_close(found[1], found[0])
+
+
+def test_functions_that_have_no_functional_form():
+    def grows(x):
+        y = x.new_empty(2)
+        v = y[:]
+        tocha.mul(x, 2, out=y)
+        return y, v
+
+    x, compiled = tocha.arange(4.0), tocha._functorch.aot_autograd.aot_function(grows, lambda graph, inputs: graph)
+    for f in (compiled, compiled, tocha.func.functionalize(grows)):
+        tocha.testing.assert_close(f(x)[0], x * 2)
+
+
+def test_a_list_with_an_expanded_tensor_is_refused():
+    def f(x):
+        v = (x * 2).expand(3, 4)
+        tocha._foreach_add_([v], 1.0)
+        return v
+
+    for g in (f, tocha.compile(f, backend="aot_eager")):
+        with pytest.raises(Exception, match="more than one element of the written-to tensor"):
+            g(tocha.ones(4))
+
+
 PROGRAMS = {
     "a view of an input in a list": (["v = x.diagonal()", "tocha._foreach_mul_([x], [x + x])", "return [v]"], contiguous),
     "an input that was turned, twice in a list": (["y.t_()", "tocha._foreach_add_([y, y], 1)", "return [y]"], contiguous),
@@ -169,6 +204,8 @@ PROGRAMS = {
     "an address between elements, after a write": (["x.add_(1)", "w = x.as_strided((2, 2), (1, 2))", "return [w * 2]"], with_gaps),
 }  # fmt: skip
 UNCOMPILED = {
+    "a view that is made shorter": (["v = x * 2", "w = v.t()", "w.resize_(2)", "return [v, w]"], contiguous),
+    "an input on another's memory that grows": (["x.set_(y)", "z = y * 2", "tocha.cat([z, z], out=x)", "return [x[0]]"], contiguous),
     "an address between elements of a value": (["v = x.new_empty_strided((2, 2), (4, 2)).fill_(1)", "w = v.as_strided((3,), (1,))", "w.fill_(2)", "return [v, w]"], contiguous),
     "an input that grows": (["tocha.cat([y, y], out=x)", "return [x[0]]"], contiguous),
     "a value that grows under a view": (["v = x + x", "w = v.split(2)[-1]", "tocha.sum(y, 0, out=v)", "return [w, v]"], contiguous),

@@ -190,3 +190,44 @@ def test_gradients_of_writes_to_windows():
     f(x).sum().backward()
     tocha.compile(f, backend="aot_eager")(y).sum().backward()
     tocha.testing.assert_close(y.grad, x.grad)
+
+
+def test_overloads_of_one_operator_have_forms_of_their_own():
+    """They are operators of one name: the second must not take the place of the first."""
+
+    def by_number(x):
+        y = x.clone()
+        y.unfold(0, 2, 1).index_fill_(0, tocha.tensor([0]), 7.0)
+        return y
+
+    def by_tensor(x):
+        y = x.clone()
+        y.unfold(0, 2, 1).index_fill_(0, tocha.tensor([0]), tocha.tensor(7.0))
+        return y
+
+    compiled = [tocha.compile(f, backend="aot_eager", fullgraph=True) for f in (by_number, by_tensor)]
+    x = tocha.arange(4.0)
+    for c in (*compiled, *compiled):
+        tocha.testing.assert_close(c(x), by_number(x))
+
+
+def test_a_wider_view_of_memory_that_begins_between_two_elements():
+    def f(x, i):
+        x[1:7].view(tocha.int64).unfold(0, 2, 1).index_fill_(0, i, 7)
+        return x + 0
+
+    x, y = (tocha.arange(12, dtype=tocha.int32)[1:] for _ in range(2))
+    tocha.testing.assert_close(tocha.compile(f, backend="aot_eager")(y, tocha.tensor([0])), f(x, tocha.tensor([0])))
+    tocha.testing.assert_close(y, x)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_result_that_is_put_into_windows(backend):
+    def f(x):
+        y = x * 1
+        windows = y.unfold(0, 2, 1)[:3]
+        tocha.cumsum(tocha.arange(6.0).view(3, 2), 0, out=windows)
+        return y
+
+    x = tocha.arange(5.0)
+    tocha.testing.assert_close(tocha.compile(f, backend=backend, fullgraph=True)(x), f(x))

@@ -121,6 +121,11 @@ def create_compiled(
     return Placed(traced, compiled, lambda args: create_compiled(flat_fn, args, *options))
 
 
+def tell_uncompiled(reason: NotFunctional) -> None:
+    events.tell(events.RanUncompiled(str(reason)))
+    log.warning("[aot_autograd] a graph runs operator by operator: %s", reason)
+
+
 class Placed:
     """A function that was compiled for the places of its arguments in their memory: for others it is compiled again."""
 
@@ -155,13 +160,14 @@ def aot_function(
     Each compiler gets a graph and its example inputs and returns a callable. It is not compiled again for other arguments.
     """
     compiled: Callable | None = None
+    as_it_is = False
     out_spec: Any = None
 
     def returned(*args: Any, **kwargs: Any) -> Any:
-        nonlocal compiled, out_spec
+        nonlocal compiled, out_spec, as_it_is
         flat, spec = pytree.tree_flatten((args, kwargs))
         places = [i for i, a in enumerate(flat) if isinstance(a, Tensor) or (dynamic and type(a) is int)]
-        if compiled is None:
+        if compiled is None and not as_it_is:
 
             def flat_fn(*given: Any) -> list[Any]:
                 nonlocal out_spec
@@ -172,10 +178,17 @@ def aot_function(
                 results, out_spec = pytree.tree_flatten(fn(*a, **k))
                 return results
 
-            compiled = create_compiled(
-                flat_fn, [flat[i] for i in places], fw_compiler, bw_compiler, partition_fn, decompositions,
-                inference_compiler, dynamic,
-            )  # fmt: skip
+            try:
+                compiled = create_compiled(
+                    flat_fn, [flat[i] for i in places], fw_compiler, bw_compiler, partition_fn, decompositions,
+                    inference_compiler, dynamic,
+                )  # fmt: skip
+            except NotFunctional as reason:
+                tell_uncompiled(reason)
+                as_it_is = True
+        if as_it_is:
+            return fn(*args, **kwargs)
+        assert compiled is not None
         return pytree.tree_unflatten(compiled([flat[i] for i in places]), out_spec)
 
     returned._allow_in_graph = True  # type: ignore[attr-defined]
@@ -247,8 +260,7 @@ def aot_module_simplified(
             dynamic,
         )
     except NotFunctional as reason:
-        events.tell(events.RanUncompiled(str(reason)))
-        log.warning("[aot_autograd] a graph runs operator by operator: %s", reason)
+        tell_uncompiled(reason)
         compiled = None
 
     def forward(*runtime_args: Any) -> Any:

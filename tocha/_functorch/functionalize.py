@@ -22,7 +22,7 @@ from tocha._library.native_calls import default_object
 from tocha._library.twins import functional_name, written
 from tocha._subclasses import origins
 from tocha._subclasses.fake import FakeTensor
-from tocha._subclasses.history import unrecorded
+from tocha._subclasses.history import NotFunctional, unrecorded
 from tocha.fx import Graph, GraphModule, Node
 from tocha.fx.experimental.proxy_tensor import (
     ProxyTensor,
@@ -40,10 +40,6 @@ from tocha.utils import _pytree as pytree
 Tensor = _C.Tensor
 AS_STRIDED = _ops.ops.aten.as_strided.default
 SET_TO_TENSOR = _ops.ops.aten.set_.source_Tensor
-
-
-class NotFunctional(RuntimeError):
-    """A program with a write that no new value says. Its graph runs as it was captured."""
 
 
 class Storage:
@@ -259,6 +255,7 @@ class Functionalizer:
     def set_to(self, n: Node) -> Alias:
         """A tensor that is put on the memory of another: from then on a view of that."""
         old, source = self.of[n.args[0]], self.of[n.args[1]]  # type: ignore[index]
+        source.storage.is_viewed = True
         step = Step(_ops.ops.aten.alias.default, (), {})
         value = self.traced(step.apply, self.read(source))
         made = Alias(source.storage, (*source.chain, step), value, (*source.recorded, step))
@@ -394,11 +391,12 @@ class Functionalizer:
         return on_one and same_elements(self.read(a), self.read(b))
 
     def refuse_growing(self, n: Node, targets: list[Any]) -> None:
-        """An out= that gets another size lies on memory of its own afterwards, or reaches further on that of others."""
-        if not any(a.is_out for a in n.target._schema._arguments):  # type: ignore[union-attr]
-            return
+        """What gets another size (out=, resize_) lies on memory of its own afterwards, or reaches further on that of others."""
+        schema: Any = n.target._schema  # type: ignore[union-attr]
+        by_letter = {a.alias: t for a, t in zip(written(schema), targets, strict=True)}
         made = n.meta.get("val")
-        for t, v in zip(targets, made if isinstance(made, list | tuple) else [made], strict=False):
+        for r, v in zip(schema._returns, made if isinstance(made, list | tuple) else [made], strict=False):
+            t = by_letter.get(r.alias) if r.alias else None
             alias = self.of.get(t) if isinstance(t, Node) else None
             if not isinstance(alias, Alias) or not isinstance(v, Tensor) or same_sizes(self.read(alias), v):
                 continue
@@ -409,7 +407,7 @@ class Functionalizer:
 
     def refuse_repeated(self, n: Node, targets: list[Any]) -> None:
         """Refuses writes to expanded tensors as eager mode does; operators that may take them say so themselves when they run."""
-        nodes = [t for t in targets if isinstance(t, Node)]
+        nodes = [t for t in leaves(targets) if isinstance(t, Node)]
         if not any(isinstance(self.of[t], Alias) and repeats(self.read(self.of[t])) for t in nodes):
             return
         record = getattr(getattr(n.target._target, "overload", None), "record", None)  # type: ignore[union-attr]
@@ -681,7 +679,10 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
 
         with disable_proxy_modes_tracing():
             traced = make_fx(of_tensors, tracing_mode="fake", _allow_non_fake_inputs=True)(*(flat[i] for i in places))
-            module = functionalize_graph(traced)
+            try:
+                module = functionalize_graph(traced)
+            except NotFunctional:
+                return func(*args, **kwargs)
             if remove == "mutations_and_views":
                 copy_views(module)
         return pytree.tree_unflatten(list(module(*(flat[i] for i in places))), out_spec)

@@ -395,14 +395,14 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any], moved: Collection[int])
             found.append(part)
         elif has_history_of_its_own(o):
             found.append(Output(RAW, place_of(raws, o)))
-        elif root in inputs and not is_apart(o, t.given[inputs[root]]):
+        elif root in inputs:
             base = t.given[inputs[root]]
+            refuse_apart(o, base)
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
         else:
             sharing = [x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)]
-            if root in inputs:
-                sharing = [x for x in sharing if based_on(x) is based_on(o)]
-            base = base_among([x for x in sharing if not has_history_of_its_own(x) and not is_apart(o, x)])
+            base = base_among([x for x in sharing if not has_history_of_its_own(x)])
+            refuse_apart(o, base)
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     known = symbol_places(t.given)
@@ -483,10 +483,12 @@ def based_on(t: Any) -> Any:
     return t if t._base is None else t._base
 
 
-def is_apart(t: Any, other: Any) -> bool:
-    """Whether the history of a tensor is not that of another on its memory: what was detached, and written to afterwards, is no view of
-    what it was."""
-    return t.requires_grad and based_on(t) is not based_on(other)
+def refuse_apart(t: Any, base: Any) -> None:
+    """What was detached, and written to afterwards, has a history of its own on memory that it shares."""
+    if t.requires_grad and based_on(t) is not based_on(base):
+        raise NotFunctional(
+            "[aot_autograd] a result that was detached and then written to shares memory with another, or with an input"
+        )
 
 
 def base_among(sharing: list[Any]) -> Any:

@@ -12,20 +12,26 @@ from typing import Any
 
 from tocha import _C
 from tocha._functorch.synthetic_bases import extent, overlap
-from tocha._library.custom_twins import twin_on_memory
+from tocha._library.custom_twins import LONGEST, twin_on_memory
+from tocha._subclasses.history import NotFunctional
 from tocha.fx import Node
 from tocha.ir.shape_env import guard_or_false
 
 
 class SharedWrite:
-    """A node that writes. `members`: its tensors on memory where one that it writes to meets another, by place among all arguments."""
+    """A node that writes. `members`: its tensors on memory where one that it writes to meets another, by where it stands among all arguments."""
 
     def __init__(self, functionalizer: Any, n: Node, given: dict[str, Any]):
         self.f, self.handle, self.given = functionalizer, n.target, given
         schema: Any = n.target._schema  # type: ignore[union-attr]
-        self.leaves = [(a, v) for a in schema._arguments if a.name in given for v in leaves(given[a.name])]
+        self.leaves = {
+            k * LONGEST + i: (a, v)
+            for k, a in enumerate(schema._arguments)
+            if a.name in given
+            for i, v in enumerate(leaves(given[a.name]))
+        }
         self.members: dict[int, Any] = {}
-        tensors = [i for i, (a, v) in enumerate(self.leaves) if isinstance(v, Node) and self.takes_part(a)]
+        tensors = [i for i, (a, v) in self.leaves.items() if isinstance(v, Node) and self.takes_part(a)]
         aliases = {i: alias for i in tensors if (alias := self.alias(i)) is not None}
         if len(tensors) > 1:
             self.members = self.meeting(aliases)
@@ -61,9 +67,7 @@ class SharedWrite:
     def run(self) -> list[Any]:
         """Writes to all of them; returns the operator's own results."""
         storages = list({id(a.storage): a.storage for a in self.members.values()}.values())
-        alone = [
-            v for i, (a, v) in enumerate(self.leaves) if a.is_write and isinstance(v, Node) and i not in self.members
-        ]
+        alone = [v for i, (a, v) in self.leaves.items() if a.is_write and isinstance(v, Node) and i not in self.members]
         form = twin_on_memory(self.handle, len(alone), len(storages))
         bases = [s.base for s in storages]
         places = [n for i, alias in self.members.items() for n in self.place(i, alias, storages)]
@@ -82,6 +86,10 @@ class SharedWrite:
         view, base = self.f.read(alias), alias.storage.base
         begins = base.storage_offset()
         if view.itemsize != base.itemsize:
+            if not guard_or_false(begins * base.itemsize % view.itemsize == 0):
+                raise NotFunctional(
+                    "[functionalize] a view as a wider type of memory that begins between two of its elements"
+                )
             begins = begins * base.itemsize // view.itemsize
         return [
             i,

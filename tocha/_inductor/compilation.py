@@ -136,6 +136,8 @@ class Compilation:
 
 
 def direct(forward: Any) -> Callable[..., Any]:
+    if forward.compiled is None and config.nan_asserts:
+        return Finite(forward)
     return forward.compiled.run if is_direct(forward) else forward
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import count
 from typing import Any
 
 from tocha import _C, _ops
@@ -14,6 +13,7 @@ from tocha._library.twins import copied, functional_schema, written
 from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 
 TWINS: dict[str, Library] = {}
+LONGEST = 1 << 20  # of an argument that is a list: where an element of it stands is said by one number
 
 
 @cache
@@ -58,19 +58,19 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
     own = tuple(r for r in s._returns if not r.alias)
     taken = (SchemaArgument("_bases", "Tensor[]"), SchemaArgument("_places", "SymInt[]"))
     schema = FunctionSchema(
-        f"functionalized::{s.name.replace('::', '_')}_{alone}_{bases}", s.overload_name,
+        f"functionalized::{s.name.replace('::', '_')}_{s.overload_name}_{alone}_{bases}", s.overload_name,
         (*taken, *(replace(a, alias="") for a in s._arguments)), own + (SchemaArgument("", "Tensor"),) * (alone + bases),
     )  # fmt: skip
 
     def run(bases: list[Any], numbers: list[int], *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip((a.name for a in s._arguments), args, strict=False)), **kwargs}
         memory = [same_memory(plain(b)) for b in bases]
-        places, at, new = places_in(numbers), count(), []
+        places, new = places_in(numbers), []
 
-        def placed(value: Any, is_write: bool) -> Any:
+        def placed(value: Any, is_write: bool, at: int) -> Any:
             if isinstance(value, list | tuple):
-                return [placed(v, is_write) for v in value]
-            place = places.get(next(at))
+                return [placed(v, is_write, at + k) for k, v in enumerate(value)]
+            place = places.get(at)
             if place is not None:
                 which, *geometry = place
                 return marked(as_type(memory[which], value.dtype).as_strided(*geometry), value)
@@ -79,7 +79,8 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
                 return new[-1]
             return value
 
-        found = handle(**{a.name: placed(given[a.name], a.is_write) for a in s._arguments if a.name in given})
+        arguments = [(k * LONGEST, a) for k, a in enumerate(s._arguments) if a.name in given]
+        found = handle(**{a.name: placed(given[a.name], a.is_write, at) for at, a in arguments})
         returned = found if isinstance(found, tuple) else (found,)
         changed = [marked(m, b) for m, b in zip(memory, bases, strict=True)]
         results = (*(v for v, r in zip(returned, s._returns, strict=False) if not r.alias), *new, *changed)
@@ -118,7 +119,7 @@ def as_type(memory: Any, dtype: Any) -> Any:
 
 
 def places_in(numbers: list[int]) -> dict[int, tuple[Any, ...]]:
-    """By the place of a tensor among all arguments: which base it lies on, its sizes, strides, and where it begins."""
+    """By where a tensor stands among the arguments (their number times LONGEST, and its own in a list): which base it lies on, its sizes, strides, and where it begins."""
     found, rest = {}, list(numbers)
     while rest:
         leaf, base, dims, *rest = rest

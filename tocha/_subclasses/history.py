@@ -356,6 +356,10 @@ def record_as_part(view: Any) -> None:
     _C._record_node(node, (view._base,), (view,), False)
 
 
+class NotFunctional(RuntimeError):
+    """What a program does to memory has no form without writes. Its graph runs as it was captured."""
+
+
 class Part:
     """The gradient of a base from that of a view of it: zeros but for the view."""
 
@@ -389,8 +393,11 @@ class Part:
             )
             reader.apply("zero_", (whole,), {})
             part = self.part_of(reader, whole)
-            plain = part.dtype is b.dtype and not (part.conjugated or part.negated)
-            if plain and may_overlap(part.sizes, part.steps):
+            if may_overlap(part.sizes, part.steps):
+                if part.dtype is not b.dtype or part.conjugated or part.negated:
+                    raise NotFunctional(
+                        "[autograd] windows that overlap, of another type than what they are windows of"
+                    )
                 given = {
                     "self": whole,
                     "size": list(part.sizes),

@@ -420,9 +420,8 @@ def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args
         node.stack_trace = "".join(tracer._user_stack())
     proxy: Any = Proxy(node, tracer)
     out = func(*args, **kwargs)
-    if (
-        given and out is given[0] and func._schema._is_view_op()
-    ):  # `real` of a real tensor: the tensor itself, by its own name
+    if not pre_dispatch and given and out is given[0] and func._schema._is_view_op():
+        # `real` of a real tensor: the tensor itself, by its own name.
         tracer.graph.erase_node(node)
         return out
     if not given and _C.get_default_dtype() is not tracer.default_dtype:

@@ -50,7 +50,6 @@ class Storage:
         self.given = given  # the placeholder or attribute whose memory it is
         self.is_viewed = False
         self.is_seen_beyond = False  # there is a view of memory that the base's elements do not fill
-        self.root: Alias | None = None
 
 
 class Alias:
@@ -207,9 +206,7 @@ class Functionalizer:
     def fresh(self, value: Any, given: Node | None = None) -> Any:
         """Values on memory of their own."""
         if isinstance(value, Tensor):
-            s = Storage(value, given)
-            s.root = Alias(s, (), value)
-            return s.root
+            return Alias(Storage(value, given), (), value)
         if isinstance(value, list | tuple):
             return [self.fresh(v) for v in value]
         return value

@@ -468,8 +468,7 @@ def part_of_input(t: Tracing, o: Any) -> Output | None:
 
 def based_alike(a: Any, b: Any) -> bool:
     """Whether two results on one memory may be views of one tensor: bits that are read as another dtype are no view to autograd."""
-    first, second = (x._base if x._base is not None else x for x in (a, b))
-    return first.dtype == second.dtype
+    return based_on(a).dtype == based_on(b).dtype
 
 
 def has_history_of_its_own(o: Any) -> bool:
@@ -495,7 +494,7 @@ def base_among(sharing: list[Any]) -> Any:
     """Of results on one memory the graph gives one tensor, with a history if any has; the others are views of it made outside."""
     if all(x is sharing[0] for x in sharing):
         return sharing[0]
-    bases = [x._base if x._base is not None else x for x in sharing]
+    bases = [based_on(x) for x in sharing]
     return next((b for b in bases if b.requires_grad), bases[0])
 
 
@@ -769,7 +768,3 @@ def refuse_fake_constants(module: GraphModule) -> None:
             raise RuntimeError(
                 f"[aot_autograd] a value without elements became a constant of the graph: {n.target} {value}"
             )
-
-
-def leaves_of(values: Any) -> list[Any]:
-    return pytree.tree_leaves(values)

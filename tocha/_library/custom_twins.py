@@ -64,7 +64,7 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
 
     def run(bases: list[Any], numbers: list[int], *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip((a.name for a in s._arguments), args, strict=False)), **kwargs}
-        memory = [same_memory(plain(b)) for b in bases]
+        memory = [same_memory(marked(b, b)) for b in bases]
         places, new = places_in(numbers), []
 
         def placed(value: Any, is_write: bool, at: int) -> Any:
@@ -89,15 +89,8 @@ def twin_on_memory(handle: Any, alone: int, bases: int) -> Any:
     return defined(schema, run)
 
 
-def plain(t: Any) -> Any:
-    """What lies in memory of a tensor that is read as conjugated or negated."""
-    if t.is_conj():
-        t = t.conj()
-    return _C._neg_view(t) if t.is_neg() else t
-
-
 def marked(t: Any, like: Any) -> Any:
-    """Memory read as another tensor is: conjugated, negated."""
+    """Memory read as another tensor is: conjugated, negated. Marked as itself, a tensor is what lies in its memory."""
     if like.is_conj():
         t = t.conj()
     return _C._neg_view(t) if like.is_neg() else t

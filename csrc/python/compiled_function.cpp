@@ -287,7 +287,7 @@ std::vector<Tensor> recorded(const PlanRef& plan, PyObject* const* args, size_t 
     }
     Tensor t = Tensor::borrow(o);
     bool is_input = among(args, n, o);
-    // Two results with the same elements, each with a history of its own: what was detached, and what it was.
+    // Two results with the same elements, each with a history of its own: a value, and what a Function made of it.
     if (std::any_of(&results[0], &results[i], [&](const Tensor& earlier) { return earlier.is(t); }))
       t = alias_of(t, true);
     bool is_next = next < plan->differentiable.size() && plan->differentiable[next] == i;

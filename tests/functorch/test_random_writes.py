@@ -226,3 +226,27 @@ def test_programs(name, backend, kernel_cache):
     with events.listening(told.append, thorough=False):
         check(lines, pair(layout), backend=backend, fullgraph=name in PROGRAMS)
     assert any(isinstance(e, events.RanUncompiled) for e in told) == (name in UNCOMPILED)
+
+
+class Tripled(tocha.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 3
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_one_value_with_two_histories(backend, kernel_cache):
+    """A program gives one tensor for both results; each needs its own gradient."""
+
+    def f(x):
+        y = x * 1
+        return y, Tripled.apply(y)
+
+    x = tocha.ones(3, requires_grad=True)
+    y, z = tocha.compile(f, backend=backend)(x)
+    (y * 2 + z * 5).sum().backward()
+    assert x.grad.tolist() == [17.0] * 3

@@ -59,3 +59,13 @@ def programs(monkeypatch):
     monkeypatch.setattr(compilation, "compile_graph", keep)
     with config.patch(force_disable_caches=True):
         yield made
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder of caches."""
+    codecache = importlib.import_module("tocha._inductor.codecache")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    codecache.precompiled_flags.cache_clear()
+    yield tmp_path / "cache"
+    codecache.precompiled_flags.cache_clear()

@@ -305,6 +305,6 @@ def test_facts_are_the_kernels(kernel, symbols):
             try:
                 expected = facts_and_slopes(Whole(ShapeEnv()), o, sample, symbols)
                 found = facts_and_slopes(Decomposing(ShapeEnv()), o, sample, symbols)
-            except (DataDependent, GuardOnDataDependentSymNode):
+            except (DataDependent, GuardOnDataDependentSymNode, NotImplementedError):  # no parts for such sizes
                 continue
             assert found == expected

@@ -202,6 +202,45 @@ def test_gradients_of_what_the_branch_does_not_read_are_zeros():
     assert a.grad.tolist() == [2, 2] and b.grad.tolist() == [0, 0]
 
 
+AROUND = tocha.ones(2, requires_grad=True)
+LAYERS = [tocha.nn.Linear(2, 2), tocha.nn.Linear(2, 2)]
+
+
+def either(pred, w, v):
+    return tocha.cond(pred, lambda t: t * w, lambda t: t * v * AROUND, (tocha.ones(2),))
+
+
+@pytest.mark.parametrize("pred", [True, False])
+def test_gradients_of_what_either_branch_reads_around_it(pred):
+    for w, v in ((leaf(2), leaf(2)), (leaf(2), leaf(2))):  # the second call finds the same code checked
+        AROUND.grad = None
+        either(tocha.tensor(pred), w, v).sum().backward()
+        assert w.grad.tolist() == [pred, pred]
+        assert AROUND.grad.tolist() == ([0, 0] if pred else v.tolist())
+
+
+def test_gradients_of_layers_of_either_branch():
+    tocha.cond(tocha.tensor(True), LAYERS[0], LAYERS[1], (tocha.ones(2),)).sum().backward()
+    assert LAYERS[0].bias.grad.tolist() == [1, 1] and LAYERS[1].bias.grad.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("yes", [lambda t: tocha.zeros(2), lambda t: (t * 2).detach()])
+def test_results_require_gradients_whichever_branch_ran(yes):
+    a = leaf(2)
+    out = tocha.cond(tocha.tensor(True), yes, lambda t: t * 2, (a,))
+    out.sum().backward()
+    assert a.grad.tolist() == [0, 0]
+    with tocha.no_grad():
+        assert not tocha.cond(tocha.tensor(True), yes, lambda t: t * 2, (a,)).requires_grad
+
+
+def test_each_result_of_a_branch_has_gradients_of_all_operands():
+    a, b = leaf(2), leaf(2)
+    _, second = tocha.cond(tocha.tensor(True), lambda a, b: (a * 2, b * 2), lambda a, b: (b * 3, a * 3), (a, b))
+    second.sum().backward()
+    assert a.grad.tolist() == [0, 0] and b.grad.tolist() == [2, 2]
+
+
 P, X = tocha.tensor(True), tocha.arange(4.0)
 I = tocha.tensor(0)  # noqa: E741
 REFUSED = [

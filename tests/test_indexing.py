@@ -273,3 +273,11 @@ def test_index_add_out_of_range(bad):
         with pytest.raises(IndexError, match="index out of range in self"):
             self.index_add(dim, index, self.narrow(dim, 0, 1), **kwargs)
     assert tocha.zeros(0, 3).index_add(1, index, tocha.zeros(0, 1)).shape == (0, 3)
+
+
+@pytest.mark.parametrize("call", ["x.index_select(0, i)", "tocha.nn.functional.embedding(i, x)"])
+def test_rows_of_nothing(call):
+    scope = {"tocha": tocha, "x": tocha.zeros(0, 0), "i": tocha.tensor([0])}
+    with pytest.raises(RuntimeError, match="self indexing axis dim should be positive"):
+        eval(call, scope)
+    assert eval(call, scope | {"i": scope["i"][:0]}).shape == (0, 0)

@@ -309,6 +309,9 @@ def test_a_place_in_nothing_is_an_error(dynamic):
     with pytest.raises(IndexError, match="out of"):
         c(tocha.zeros(0, 3), tocha.tensor([0, 1]))
     assert c(tocha.zeros(0, 3), tocha.zeros(0, dtype=tocha.int64)).shape == (0, 3)
+    for call in (lambda t, i: t[i], lambda t, i: t[:, i], lambda t, i: t.t()[i]):
+        with pytest.raises(IndexError, match="index is out of bounds for dimension with size 0"):
+            tocha.compile(call, dynamic=dynamic)(tocha.zeros(0, 0), tocha.tensor([0]))
 
 
 @pytest.mark.parametrize(
@@ -439,6 +442,8 @@ def test_options_are_checked():
     with pytest.raises(TypeError, match="takes"), config.patch(look_back="far"):
         pass
     assert "reduce-overhead" in tocha._inductor.list_mode_options()
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast, should be one of: default"):
+        tocha._inductor.list_mode_options("fast")
 
 
 def test_settings_without_effect_are_read_as_they_were_set():

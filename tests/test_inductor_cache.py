@@ -20,14 +20,6 @@ from tocha.testing import assert_close
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-    codecache.precompiled_flags.cache_clear()
-    yield tmp_path / "cache"
-    codecache.precompiled_flags.cache_clear()
-
-
-@pytest.fixture
 def compilations(monkeypatch):
     """How often graphs were lowered and sources compiled."""
     seen = {"lowered": 0, "compiled": 0}

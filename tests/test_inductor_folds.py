@@ -7,7 +7,11 @@ import math
 import pytest
 
 import tocha
+import tocha.nn.functional as F
 from tests.test_inductor_kernels import compiled, randn
+from tocha._dynamo.testing import CompileCounterWithBackend
+from tocha._inductor.utils import run_and_get_code
+from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
 
@@ -191,3 +195,34 @@ def test_divisions_that_rows_would_repeat_are_stored():
     assert not any("/ xt" in line for line in code[code.index("void kernel_1") :].splitlines())
     along = compiled(lambda x: x * (1 / x.exp().sum(2, keepdim=True)), randn(8, 16, 40))
     assert len(along.kernels) == 1  # along a row it stays the same
+
+
+@pytest.mark.parametrize("format", [tocha.contiguous_format, tocha.channels_last])
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda x: F.adaptive_avg_pool2d(x, 1),
+        lambda x: F.adaptive_avg_pool2d(x, 3),
+        lambda x: F.adaptive_max_pool2d(x, 1),
+    ],
+)
+def test_adaptive_pools_of_sizes_that_change_are_compiled_once(pool, format):
+    counter = CompileCounterWithBackend("inductor")
+    f = tocha.compile(pool, backend=counter, dynamic=True)
+    for n in (6, 7, 13):
+        x = randn(2, 3, n, n + 1).to(memory_format=format).requires_grad_()
+        y = x.detach().clone().requires_grad_()
+        got, want = f(x), pool(y)
+        assert_close(got, want)
+        got.square().sum().backward()
+        want.square().sum().backward()
+        assert_close(x.grad, y.grad)
+    assert counter.frame_count == 1
+
+
+def test_folds_over_dims_that_change_go_along_memory():
+    f = tocha.compile(lambda x: x.sum((2, 3)), dynamic=True)
+    x = randn(2, 3, 40, 50)
+    got, sources = run_and_get_code(f, x)
+    assert_close(got, x.sum((2, 3)))
+    assert "row_strip" not in sources[0]

@@ -113,6 +113,11 @@ def test_old_values_are_read_before_they_are_gone(function):
     check(function, tocha.randn(200, 64), tocha.randn(64), calls=2)
 
 
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.int32, tocha.bfloat16, tocha.bool])
+def test_a_complex_number_is_copied_as_its_real_part(dtype):
+    check(lambda x: x.copy_(2 + 3j), tocha.zeros(5, dtype=dtype))
+
+
 SCATTERS = {
     "index_put": lambda x, i, y: x.__setitem__(i, y),
     "index_add": lambda x, i, y: x.index_add_(0, i, y),

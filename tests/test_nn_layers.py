@@ -648,3 +648,12 @@ def test_grouped_products():
     close(F.grouped_mm(tensor(d), tensor(a.T), offs=ends), expected)
     with pytest.raises(RuntimeError, match="offs"):
         F.grouped_mm(tensor(a), tensor(b))
+
+
+def test_attention_in_inference_gives_contiguous_results():
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True).eval(), tocha.ones(2, 5, 8)
+    assert layer(x, x, x)[0].stride() == (8, 16, 1)  # gradients are wanted
+    with tocha.no_grad():
+        assert layer(x, x, x)[0].stride() == (40, 8, 1)
+        assert layer(x, x, x.clone())[0].stride() == (8, 16, 1)
+        assert layer.train()(x, x, x)[0].stride() == (8, 16, 1)

@@ -495,3 +495,22 @@ def test_an_element_does_not_depend_on_its_neighbours():
 def test_in_place_forms_whose_long_way_reads_what_they_write():
     x = tocha.linspace(-9, 20, 700)
     assert x.clone().lgamma_().tolist() == x.lgamma().tolist()
+
+
+@pytest.mark.parametrize(
+    "call", ["pow(a, b, out=a)", "clamp(a, b, out=a)", "div(a, b, rounding_mode='floor', out=a)", "max(a, b, out=a)"]
+)
+def test_an_operand_is_not_resized(call):
+    scope = {"a": tocha.tensor([1.0, 2.0]), "b": tocha.ones(3, 2)}
+    with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
+        eval(f"tocha.{call}", {"tocha": tocha, **scope})
+    assert scope["a"].tolist() == [1.0, 2.0]
+
+
+def test_memory_that_is_resized_is_read_before():
+    a, b = tocha.tensor([1.0, 2.0]), tocha.ones(2, 2)
+    with pytest.warns(UserWarning, match="was resized"):
+        tocha.add(a, b, out=a[:])
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        tocha.add(a, b, out=tocha.ones(1).expand(3))
+    assert a.tolist() == [2.0, 3.0]

@@ -247,3 +247,14 @@ def test_normalize_takes_several_dims():
     expected = x / x.abs().sum((0, 2), keepdim=True)
     assert tocha.nn.functional.normalize(x, p=1, dim=(0, 2)).tolist() == expected.tolist()
     assert tocha.nn.functional.normalize(x, p=1).tolist() == tocha.nn.functional.normalize(x, p=1, dim=(1,)).tolist()
+
+
+def test_a_reduction_into_a_part_of_what_it_reads():
+    x = tocha.arange(6.0).view(2, 3)
+    tocha.sum(x, 0, keepdim=True, out=x[:1])
+    assert x.tolist() == [[3.0, 5.0, 7.0], [3.0, 4.0, 5.0]]
+    tocha.amax(x, 1, out=x[:, 0])
+    assert x[:, 0].tolist() == [7.0, 5.0]
+    with pytest.warns(UserWarning, match="was resized"):
+        tocha.sum(x, 0, out=x)
+    assert x.tolist() == [12.0, 9.0, 12.0]

@@ -11,6 +11,7 @@ import pytest
 import samples as s
 
 import tocha
+from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha.ir import dtypes as dt
 from tocha.nn import functional as F
 from tocha.operators.interpreter import DataDependent, Interpreter
@@ -188,3 +189,24 @@ def test_other_errors(call, said):
     with pytest.raises(RuntimeError) as e:
         call()
     assert type(e.value) is RuntimeError and said in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("take(x, i, out=x.double())", "self and out expected to have the same dtype"),
+        ("signbit(x, out=x)", "signbit does not support non-boolean outputs"),
+        ("floor(x, out=x.double())", r"Found dtype \w+ but expected \w+"),
+        ("scatter(x, 0, i, x, out=x.double())", "Expected out tensor to have dtype float, but got double instead"),
+        ("mode(x, out=(x.clone(), x.clone()))", r"expected scalar type '\w+' but got '\w+' for indices output"),
+    ],
+)
+def test_out_of_another_dtype(call, said):
+    def run(lib, x, i):
+        return eval(f"lib.{call}", {"lib": lib, "x": x, "i": i})
+
+    x, i = tocha.ones(2), tocha.tensor([1, 0])
+    with pytest.raises(RuntimeError, match=said):
+        run(tocha, x, i)
+    with FakeTensorMode() as mode, pytest.raises(RuntimeError, match=said):
+        run(tocha, mode.from_tensor(x), mode.from_tensor(i))

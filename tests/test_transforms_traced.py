@@ -174,3 +174,20 @@ def test_a_transform_itself_is_compiled(name):
     made = tocha.compile(f, backend=counter, fullgraph=True)
     same(made(*args), f(*args))
     assert counter.frame_count == 1
+
+
+def test_gradients_of_products_with_views_that_levels_expand():
+    """The batched product expands w.t() below autograd; what comes back is summed to its shape."""
+    w = tocha.randn(5, 2, requires_grad=True)
+    y = tocha.randn(4, 3, 5)
+
+    def one(w, y):
+        return vmap(lambda a: w.t().matmul(a.unsqueeze(2)))(y)
+
+    def two(w, y):
+        return vmap(lambda a: jacfwd(lambda z: F.linear(F.linear(z, w.t()).sin(), w[:2]))(a[0]))(y)
+
+    for f in (one, two):
+        (want,) = tocha.autograd.grad(f(w, y).sum(), w)
+        (got,) = tocha.autograd.grad(tocha.compile(f, backend="aot_eager")(w, y).sum(), w)
+        tocha.testing.assert_close(got, want)

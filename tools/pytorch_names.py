@@ -30,6 +30,17 @@ SKIPPED = (
     "bin",
     "ao.ns",
     "distributed.benchmarks",
+    "_inductor.autoheuristic",
+    "_inductor.analysis",
+    "_inductor.codegen.cuda",
+    "_inductor.codegen.cutlass",
+    "_inductor.codegen.nv_universal_gemm",
+    "_inductor.codegen.rocm",
+    "_inductor.compile_worker",
+    "_inductor.kernel",
+    "_inductor.template_heuristics",
+    "_inductor.fx_passes.serialized_patterns",
+    "_inductor.standalone_compile",  # the package has a function of that name
 )
 
 
@@ -38,7 +49,6 @@ OLDER_HOMES = ("_shards_wrapper", "_utils", "experimental", "device_mesh")
 # Private packages that are all inside: nobody but PyTorch itself imports from them.
 INSIDE = frozenset(
     {
-        "_inductor",
         "_dynamo",
         "_functorch",
         "_export",

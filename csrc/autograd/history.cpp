@@ -273,9 +273,18 @@ void retain_grad(const Tensor& t) {
   fn->extra().retained.push_back({m.output, t.get()});
 }
 
+namespace {
+
+// Symbols read as negative sizes.
+bool has_symbols(const Shape& shape) {
+  return std::any_of(shape.sizes.begin(), shape.sizes.end(), [](int64_t n) { return n < 0; });
+}
+
+}  // namespace
+
 Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
   if (!g || shape.dtype == DType::Undefined) return g;
-  if (is_fake(g)) return g;  // whoever made it saw to that: sizes may be symbols
+  if (has_symbols(g) || has_symbols(shape)) return g;  // whoever made it saw to that
   bool converts = g.dtype() != shape.dtype && !shape.any_dtype;
   if (is_sparse(g) && (!(g.sizes() == IntsView(shape.sizes)) || converts)) g = sparse_to_dense(g);
   if (!(g.sizes() == IntsView(shape.sizes))) {
@@ -298,8 +307,9 @@ Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
     if (is_complex(g.dtype()) && !is_complex(shape.dtype)) g = ops::real(g);
     if (g.dtype() != shape.dtype) g = ops::to_dtype(g, shape.dtype, false, false, std::nullopt);
   }
-  TOCHA_CHECK(g.device() == shape.device, Runtime, "Function ", from.title(), " returned an invalid gradient at index ",
-              index, " - expected device ", shape.device, " but got ", g.device());
+  TOCHA_CHECK(is_fake(g) || g.device() == shape.device, Runtime, "Function ", from.title(),
+              " returned an invalid gradient at index ", index, " - expected device ", shape.device, " but got ",
+              g.device());
   return g;
 }
 

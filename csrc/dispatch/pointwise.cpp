@@ -7,6 +7,8 @@
 #include "core/dtype_messages.h"
 #include "core/memory_order.h"
 #include "dispatch/backend.h"
+#include "dispatch/native.h"
+#include "dispatch/overlap.h"
 #include "dispatch/promotion.h"
 
 namespace tocha {
@@ -45,8 +47,12 @@ DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
   return common;
 }
 
+DType result_dtype(const PointwiseOp& op, const Tensor* ins, int i) {
+  return op.types[i].resolve(compute_dtype(op, ins));
+}
+
 void check_out_dtype(const PointwiseOp& op, const Tensor& out, const Tensor* ins) {
-  DType result = op.types[0].resolve(compute_dtype(op, ins));
+  DType result = result_dtype(op, ins, 0);
   TOCHA_CHECK(out.dtype() == result, Runtime, "[", op.name, "] Expected object of scalar type ", result,
               " but got scalar type ", out.dtype(), " for argument 'out'");
 }
@@ -283,6 +289,13 @@ void check_devices(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
     if (outs[i].device() != device) refuse_out_device(op.name, device, outs[i].device());
 }
 
+// An operand in memory that is about to be resized is copied: results will lie there otherwise than it does.
+Tensor kept_apart(const PointwiseOp& op, const Tensor* outs, const Tensor& in, IntsView sizes) {
+  for (int i = 0; i < op.nout; ++i)
+    if (outs[i].sizes() != sizes && &outs[i].storage() == &in.storage()) return clone_dense(in);
+  return in;
+}
+
 }  // namespace
 
 void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, const Scalar* params, bool in_place) {
@@ -299,9 +312,15 @@ void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
                 "] output with shape ", outs[i].sizes(), " doesn't match the broadcast shape ", sizes);
   }
   for (int i = 0; i < op.nout; ++i) {
-    if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins, compute), op.name);
     check_no_internal_overlap(outs[i], op.name);
     for (int k = 0; k < op.nin; ++k) check_no_overlap(outs[i], ins[k], op.name, true);
+  }
+  Tensor kept[kMaxOperands];
+  if (!in_place) {
+    const Ints strides = result_strides(op, sizes, ins, compute);
+    for (int k = 0; k < op.nin; ++k) kept[k] = kept_apart(op, outs, ins[k], sizes);
+    ins = kept;
+    for (int i = 0; i < op.nout; ++i) resize_output(outs[i], sizes, strides, op.name);
   }
   run(op, compute, outs, ins, params);
   for (int i = 0; i < op.nout; ++i) outs[i].bump_version();

@@ -2,6 +2,8 @@
 
 #include "core/dtype_messages.h"
 #include "dispatch/backend.h"
+#include "dispatch/native.h"
+#include "dispatch/overlap.h"
 #include "dispatch/promotion.h"
 
 namespace tocha {
@@ -114,6 +116,10 @@ Ints reduced_sizes(const Tensor& self, IntsView dims, bool keepdim, const char* 
   return output_sizes(self, reduced, keepdim);
 }
 
+DType result_dtype(const ReductionOp& op, const Tensor& self, std::optional<DType> dtype, int i) {
+  return output_dtype(op, i, reduce_compute_dtype(op, self, dtype), self);
+}
+
 void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
                std::optional<DType> dtype, const Scalar* params) {
   bool reduced[64];
@@ -139,11 +145,14 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
     bool fits = exact ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());
     TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", c_name(result), ", but got ",
                 c_name(outs[i].dtype()), " instead");
+  }
+  Tensor source = as_asked(self, dtype);
+  for (int i = 0; i < op.nout; ++i) {  // what is read is not what is being written
+    if (&outs[i].storage() == &source.storage()) source = clone_dense(source);
     resize_output(outs[i], sizes, op.name);
     check_no_internal_overlap(outs[i], op.name);
-    check_no_overlap(outs[i], self, op.name, false);
   }
-  run(op, compute, outs, as_asked(self, dtype), reduced, params);
+  run(op, compute, outs, source, reduced, params);
   for (int i = 0; i < op.nout; ++i) outs[i].bump_version();
 }
 

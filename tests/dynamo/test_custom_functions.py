@@ -1,6 +1,8 @@
 """autograd.Function in captured code: what forward and backward read is guarded, what they do happens at every call."""
 
+import dataclasses
 import random
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -160,3 +162,104 @@ def test_an_error_of_backward_is_raised_by_backward(backend):
     assert loss.item() == 4
     with pytest.raises(NotImplementedError, match="no way back"):
         loss.backward()
+
+
+class Factor:
+    def __init__(self, factor, more=()):
+        self.factor, self.more = factor, more
+
+    def times(self, x):
+        return x * self.factor
+
+
+@dataclasses.dataclass
+class Options:
+    factor: Any
+    names: list = dataclasses.field(default_factory=list)
+
+
+class Pair(NamedTuple):
+    factor: Any
+    name: object = None
+
+
+class Table(dict):
+    factor = property(lambda self: self["factor"])
+
+
+class Multiplied(Function):
+    """Saves a result, an input and what it computed on the way; its options have a tensor or a number."""
+
+    @staticmethod
+    def forward(ctx, x, options, y):
+        ctx.options, ctx.scale = options, options.factor * 2
+        squared = y * y
+        result = x * squared * options.factor
+        ctx.save_for_backward(result, y, squared)
+        sign = tocha.sign(x)
+        ctx.mark_non_differentiable(sign)
+        return result, sign
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        result, y, squared = ctx.saved_tensors
+        to_y = result / y * ctx.scale / ctx.options.factor * grad
+        return (grad * squared * ctx.options.factor if ctx.needs_input_grad[0] else None), None, to_y
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("make", [Factor, Options, Pair, lambda k: Table(factor=k), lambda k: Factor(k, [Factor(1)])])
+@pytest.mark.parametrize("kind", [float, lambda k: tocha.tensor([1.0, 2.0, k, 4.0], requires_grad=True)])
+def test_objects_among_the_arguments(backend, make, kind):
+    def f(x, options):
+        y = x.exp()
+        out, sign = Multiplied.apply(x, options, y)
+        assert out.requires_grad and not sign.requires_grad
+        return (out * sign).sum() + Multiplied.apply(x.detach(), make(options.factor), y)[0].sum()
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for k in (3, 3, 5):
+        options = make(kind(k))
+        for g in (f, compiled):
+            tocha.manual_seed(0)
+            x = tocha.randn(4, requires_grad=True)
+            found = g(x, options)
+            found.backward()
+            if g is f:
+                want = found.detach(), x.grad
+        tocha.testing.assert_close((found.detach(), x.grad), want)
+        if isinstance(options.factor, tocha.Tensor):
+            assert options.factor.grad is None
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_functions_and_modules_among_the_arguments(backend):
+    class Applied(Function):
+        @staticmethod
+        def forward(ctx, function, x, module):
+            ctx.save_for_backward(x)
+            ctx.module = module
+            return module(function(x))
+
+        @staticmethod
+        def backward(ctx, grad):
+            return None, grad @ ctx.module.weight * ctx.saved_tensors[0].cos(), None
+
+    module = tocha.nn.Linear(4, 4)
+    check(lambda x: Applied.apply(lambda t: t.sin(), x * 2, module).sum(), backend, fullgraph=True)
+
+
+def test_changes_of_objects_among_the_arguments_are_not_captured():
+    class Counting(Function):
+        @staticmethod
+        def forward(ctx, x, options):
+            options.more.append(1)
+            return x * options.factor
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 2, None
+
+    seen = Factor(2, [])
+    check(lambda x: Counting.apply(x, seen).sum(), "eager")
+    assert len(seen.more) == 6

@@ -343,3 +343,52 @@ def test_the_truth_of_a_number_from_data_is_a_result(values):
         for value in (*values, values[0]):
             assert f(tocha.tensor([value]))[:2] == (bool(value), bool(value))
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("exponents", [[3, 1], [2, 0], [2.5, 1.0], [-1.0, 0.5]])
+def test_powers_of_numbers_from_data(backend, exponents):
+    def f(x, e):
+        total = e.sum().item()
+        return (x**total + total**x + x.pow(e.max().item()) * x ** e[1].item()).sum()
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    e = tocha.tensor(exponents)
+    for values in (e, e.flip(0), e * 2):
+        x, y = X[1].clone().requires_grad_(), X[1].clone().requires_grad_()
+        got, want = compiled(x, values), f(y, values)
+        assert_close(got, want, equal_nan=True)
+        if want.isfinite():
+            got.backward()
+            want.backward()
+            assert_close(x.grad, y.grad, equal_nan=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_negative_powers_of_integers_are_refused_when_they_are_met(backend):
+    compiled = tocha.compile(lambda x, e: x ** e.max().item(), backend=backend, fullgraph=True)
+    x = tocha.tensor([2, 3])
+    assert compiled(x, tocha.tensor([1, 2])).tolist() == [4, 9]
+    with pytest.raises(RuntimeError, match="Integers to negative integer powers are not allowed"):
+        compiled(x, tocha.tensor([-3, -2]))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_shapes_of_what_is_found_in_data(backend):
+    def f(x):
+        places = x.nonzero()
+        n = places.shape[0]
+        tocha._check(n % 2 == 0)
+        flat = places.squeeze(-1)
+        return (
+            places.reshape(-1, 2),
+            flat.view(n // 2, 2) * 2,
+            flat.view(2, -1),
+            places.expand(n, 3),
+            flat.reshape(1, -1),
+        )
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    for values in ([1, 0, 2, 3, 4], [1, 1, 0, 0, 0], [1, 2, 3, 4, 5, 6]):
+        x = tocha.tensor(values)
+        assert same(f(x), compiled(x))

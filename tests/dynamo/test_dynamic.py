@@ -5,6 +5,7 @@ import math
 import pytest
 
 import tocha
+import tocha.nn.functional as F
 from tocha import _dynamo
 from tocha._dynamo.testing import CompileCounter, EagerAndRecordGraphs
 from tocha.ir.shape_env import ConstraintViolationError
@@ -496,3 +497,17 @@ def test_tensors_of_tensors_have_the_dtype_that_theirs_promote_to(backend):
     found, expected = tocha.compile(f, backend=backend)(x), f(x)
     assert [t.dtype for t in found] == [t.dtype for t in expected]
     assert [t.tolist() for t in found] == [t.tolist() for t in expected]
+
+
+def test_pools_to_a_size_that_changes_are_captured():
+    counter = CompileCounter()
+    x = tocha.randn(2, 3, 8, 9)
+
+    def pools(x, n):
+        return F.adaptive_avg_pool2d(x, n), F.adaptive_max_pool2d(x, n), F.lp_pool2d(x, 2.0, n)
+
+    compiled = tocha.compile(pools, backend=counter, dynamic=True, fullgraph=True)
+    for n in (3, 4, 5):
+        for got, want in zip(compiled(x, n), pools(x, n), strict=True):
+            assert tocha.equal(got, want)
+    assert counter.frame_count == 1

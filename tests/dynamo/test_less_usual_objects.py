@@ -208,3 +208,34 @@ def test_lazy_modules_are_captured_at_their_first_call(make):
         assert not any("Lazy" in type(m).__name__ for m in list(module.modules())[1:])
     tocha.testing.assert_close(results[1], results[0])
     assert counter.frame_count == 1
+
+
+def test_classes_that_are_indexed_run_their_own_code():
+    class Meta(type):
+        made = 0
+
+        def __call__(cls, *args):
+            Meta.made += 1
+            return super().__call__(*args)
+
+        def __getitem__(cls, n):
+            return cls(n)
+
+    class Box(metaclass=Meta):
+        def __init__(self, value):
+            self.value = value
+
+    asked = []
+
+    class Sized:
+        def __class_getitem__(cls, n):
+            asked.append(n)
+            return n * 2
+
+    def f(x):
+        return x * Box[2].value + Sized[x.shape[0]]
+
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    for n in (2, 2, 3):
+        assert compiled(tocha.ones(n)).tolist() == [2 + 2 * n] * n
+    assert Meta.made == 3 and asked == [2, 2, 3]

@@ -69,6 +69,20 @@ def loop(x):
     return while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2), (tocha.tensor(0), x))
 
 
+def counted_loop(x):
+    return while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a * 2 + i), (x.shape[0], x))
+
+
+def loop_that_counts_for_later(x):
+    carried = {"n": 0, "x": x, "steps": [2]}
+
+    def body(c):
+        return {"n": c["n"] + 1, "x": c["x"] + W[1] * c["n"], "steps": [c["steps"][0] * 2]}
+
+    out = while_loop(lambda c: c["x"].sum() < 40, body, (carried,))[0]
+    return out["x"] * out["n"], out["n"], out["steps"]
+
+
 def mapped(x):
     return map_(lambda row, b: row * b, W, x)
 
@@ -89,7 +103,7 @@ def pulled_back_in_rows(x):
 TRANSFORMS = [
     gradient, gradient_of_gradient, value_with_more, rows, other_dims, per_sample, jacobians, along, pulled_back_in_rows,
 ]  # fmt: skip
-CONTROL = [branches, branch_of_a_bool, loop, mapped, scanned, products]
+CONTROL = [branches, branch_of_a_bool, loop, counted_loop, loop_that_counts_for_later, mapped, scanned, products]
 
 
 @pytest.mark.parametrize("program", TRANSFORMS, ids=lambda p: p.__name__)
@@ -139,3 +153,29 @@ def test_vmap_over_nothing(backend, dynamic):
     for shape in ((0, 3), (2, 3), (3, 0), (0, 0)):
         got, want = compiled(tocha.ones(shape)), f(tocha.ones(shape))
         assert same(want, got) and [g.shape for g in got] == [w.shape for w in want]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_numbers_that_loops_carry(backend):
+    def f(x, i):
+        i, y = while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * 2 + i), (i, x))
+        return y * i, i
+
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(f, backend=counter, fullgraph=True)
+    for i in (0, 1, 2, 3, 5):
+        got, want = compiled(tocha.ones(2), i), f(tocha.ones(2), i)
+        assert same(want, got) and type(got[1]) is int
+    assert counter.frame_count <= 3  # 0 and 1 are constants
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(lambda x: f(x, x.shape[0] - 3), backend=counter, fullgraph=True, dynamic=True)
+    for n in (2, 3, 4, 7):
+        assert same(f(tocha.ones(n), n - 3), compiled(tocha.ones(n)))
+    assert counter.frame_count == 1
+
+
+def test_floats_are_not_carried():
+    def f(x):
+        return while_loop(lambda a, x: x.sum() < 20, lambda a, x: (a * 2, x * a), (2.0, x))
+
+    assert same(f(tocha.ones(2)), tocha.compile(f, backend="eager")(tocha.ones(2)))

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import unittest
 from pathlib import Path
 from unittest import mock
 
@@ -18,7 +19,7 @@ TABLES = [dynamo, inductor, compiler, tocha._functorch.config]
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda t: t.__name__)
 def test_unknown_names_are_refused_with_the_nearest(table):
-    known = table.names()[0]
+    known = next(n for n in table.names() if not n.startswith("_"))
     wrong = known[:-1] + "_"
     for do in (lambda: getattr(table, wrong), lambda: setattr(table, wrong, 1), lambda: table.patch({wrong: 1})):
         with pytest.raises(AttributeError, match=rf"no such setting: '{wrong}'; did you mean"):
@@ -37,6 +38,39 @@ def test_patch_as_context_and_decorator():
         return dynamo.recompile_limit
 
     assert [inside(), inside(), dynamo.recompile_limit] == [2, 2, 8]
+
+
+def test_a_patch_may_be_used_again_and_inside_itself():
+    patch = dynamo.patch(recompile_limit=3)
+    for _ in range(2):
+        with patch, patch:
+            assert dynamo.recompile_limit == 3
+        assert dynamo.recompile_limit == 8
+
+
+def test_a_patch_of_a_class_of_tests_is_around_each():
+    seen = []
+
+    @dynamo.patch(recompile_limit=3)
+    class Tests(unittest.TestCase):
+        @classmethod
+        def setUpClass(cls):
+            seen.append(dynamo.recompile_limit)
+
+        def test(self):
+            seen.append(dynamo.recompile_limit)
+
+    assert unittest.defaultTestLoader.loadTestsFromTestCase(Tests).run(unittest.TestResult()).wasSuccessful()
+    assert seen == [3, 3] and dynamo.recompile_limit == 8
+    with pytest.raises(AssertionError, match="TestCase"):
+        dynamo.patch(recompile_limit=3)(type("Other", (), {}))
+
+
+def test_settings_with_private_names_are_known():
+    with pytest.warns(UserWarning, match="'_micro_pipeline_tp' has no effect"), inductor.patch(_micro_pipeline_tp=True):
+        assert inductor._micro_pipeline_tp
+    assert not inductor._micro_pipeline_tp
+    assert inductor.get_serializable_config_copy() == inductor.get_config_copy()
 
 
 def test_nothing_stays_of_a_patch_that_fails():

@@ -22,6 +22,8 @@ PARTLY = frozenset(
         "_dispatch.python", "_prims_common", "cuda", "distributed", "distributed.distributed_c10d", "jit", "onnx", "onnx.symbolic_helper", "utils.data",
         "distributed.tensor", "distributed.tensor.placement_types", "distributed.nn",
         "distributed.nn.functional", "distributed.device_mesh", "distributed._functional_collectives", "utils.data.datapipes", "utils.data.datapipes.iter",
+        "_inductor", "_inductor.codecache", "_inductor.compile_fx", "_inductor.custom_graph_pass", "_inductor.decomposition", "_inductor.exc",
+        "_inductor.freezing", "_inductor.graph", "_inductor.lowering", "_inductor.metrics", "_inductor.output_code", "_inductor.utils",
     )
 )  # fmt: skip
 

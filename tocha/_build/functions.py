@@ -169,7 +169,7 @@ class Family(TakenOver):
         kernels = f'#include "kernels/{self.module}.h"\n' if self.kernels else ""
         if "pointwise_into" in body:
             kernels += '#include "dispatch/inplace.h"\n'
-        if "check_sharing" in body:
+        if any(name in body for name in ("check_sharing", "check_operand_shape", "result_dtype")):
             kernels += '#include "dispatch/overlap.h"\n'
         if "lay_out_like" in body:
             kernels += '#include "dispatch/like_self.h"\n'
@@ -326,7 +326,8 @@ class Family(TakenOver):
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
             self.lines += self.guard(o, "out")
             out_list = ", ".join(f"out{i}" for i in range(nout))
-            exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else []
+            exact = [line for i in range(nout) for line in out_dtype_check(o, i, f"result_dtype(op_{name}, ins, {i})")]
+            exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else exact
             self.lines += prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
@@ -418,7 +419,8 @@ class Family(TakenOver):
         self.lines += ["  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
         if "out" in o.variants:
             out_list = ", ".join(f"out{i}" for i in range(nout))
-            self.lines += [f"void {name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), head, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
+            exact = [line for i in range(nout) for line in out_dtype_check(o, i, f"result_dtype(op_{name}, self, {dtype}, {i})")]
+            self.lines += [f"void {name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), head, *exact, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
 
     # -- lists ---------------------------------------------------------------------------------------
 
@@ -490,13 +492,12 @@ class Family(TakenOver):
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
             self.lines += (self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")) + self.out_sharing(o) + self.checks(o, "check_out")
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
+            if self.elementwise(o):
+                given = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
+                self.lines += [f'  check_no_internal_overlap(out0, "{o.name}");', *(f'  check_operand_shape("{o.name}", out0, {g}, result);' for g in given)]
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
-                if "exact_out" in o.tags:
-                    self.lines.append(
-                        f'  TOCHA_CHECK(out{i}.dtype() == {value}.dtype(), Runtime, "[{o.name}] Expected out tensor to have dtype ", '
-                        f'{value}.dtype(), ", but got ", out{i}.dtype(), " instead");'
-                    )
+                self.lines += out_dtype_check(o, i, f"{value}.dtype()")
                 self.lines += kind_of_out(o, f"out{i}")
                 self.lines += self.factory_out(o, f"out{i}", f"{value}.sizes()")
                 self.lines.append(f'  copy_to_out(out{i}, {value}, "{o.name}");')
@@ -654,7 +655,7 @@ class Family(TakenOver):
                 "",
             ]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.sharing(o, "out0", "none", 1), f'  check_sharing("{o.name}", Sharing::whole, out0, {first});', f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *out_dtype_check(o, 0, f"{first}.dtype()"), *self.sharing(o, "out0", "none", 1), f'  check_sharing("{o.name}", Sharing::whole, out0, {first});', f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
 
     def structured(self, o: Operator) -> None:
         """Outputs are made by the shape rule, then the kernel fills them."""
@@ -683,8 +684,7 @@ class Family(TakenOver):
                 if "out_dtype" in o.tags:
                     given = "if (!dtype) " if any(a.name == "dtype" for a in o.schema.arguments) else ""
                     self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
-                if "exact_out" in o.tags:
-                    self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] {o.name} expects ", {s}.dtype, " tensor out, got: ", out{i}.dtype());')
+                self.lines += out_dtype_check(o, i, f"{s}.dtype")
                 self.lines += self.factory_out(o, f"out{i}", f"{s}.sizes")
                 if "given_out" in o.tags:
                     self.lines += given_out(o.name, f"out{i}", s)
@@ -706,6 +706,17 @@ class Family(TakenOver):
             ]
 
 
+def out_dtype_check(o: Operator, i: int, result: str) -> list[str]:
+    """Refuses an out= of another dtype than the result's, where the record says so: in its own words or in PyTorch's usual ones."""
+    text = o.out_words(i)
+    if text is None:
+        return []
+    said = {"result": result, "out": f"out{i}.dtype()", "c_result": f"c_name_of({result})", "c_out": f"c_name_of(out{i}.dtype())"}
+    said |= {a.name: f'({a.name} ? "True" : "False")' for a in o.schema.arguments if a.type == "bool"}
+    parts = [said[p] if k % 2 else f'"{p}"' for k, p in enumerate(re.split(r"\{(\w+)\}", f"[{o.name}] {text}")) if p]
+    return [f"  TOCHA_CHECK(out{i}.dtype() == {result}, Runtime, {', '.join(parts)});"]
+
+
 def kind_of_out(o: Operator, out: str) -> list[str]:
     """Checks that out= is complex, or floating point, where the record says so: the name it says it under, and the kind."""
     if "out_kind" not in (o.types or {}):
@@ -718,7 +729,6 @@ def kind_of_out(o: Operator, out: str) -> list[str]:
 def given_out(name: str, out: str, spec: str) -> list[str]:
     """Checks that out= already is what the shape rule says: results are not resized to fit."""
     return [
-        f'  TOCHA_CHECK({out}.dtype() == {spec}.dtype, Runtime, "[{name}] Expected result dtype to be of type ", {spec}.dtype, " but got ", {out}.dtype());',
         f"  for (size_t d = 0; d < {spec}.sizes.size(); ++d) {{",
         f'    TOCHA_CHECK(static_cast<int64_t>(d) < {out}.dim(), Index, "[{name}] Dimension out of range: result has ", {out}.dim(), " dims of ", {spec}.sizes.size());',
         f'    TOCHA_CHECK({out}.sizes()[d] == {spec}.sizes[d], Runtime, "[{name}] Expected result.size(", d, ") to be ", {spec}.sizes[d], " but got ", {out}.sizes()[d]);',

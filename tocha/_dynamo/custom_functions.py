@@ -3,23 +3,27 @@
 A call is one node of the graph, which runs the class's forward and backward when it is differentiated or compiled, on fakes.
 What they read is guarded all the same, and what they do besides computing may not happen once instead of at every call: both
 are gone through as the program's other functions are, and what that adds to the graph is taken out of it again.
+Where an argument is an object that no graph can hold, what was added is kept: forward and backward are two graphs, of tensors alone.
 """
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import tocha
-from tocha import _C
-from tocha._dynamo import facts
+from tocha import _C, fx
+from tocha._dynamo import facts, subgraphs
 from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import Unsupported
-from tocha._dynamo.values.base import Observed, Value
+from tocha._dynamo.subgraphs import Body
+from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
 from tocha._dynamo.values.objects import ClassValue, FunctionApply
 from tocha._dynamo.values.tensor import TensorValue
+from tocha.autograd._held import Held
 from tocha.autograd.function import Function, FunctionCtx
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ class Context(FunctionCtx):
     saved_variables = saved_tensors
     to_save: tuple = ()
     needs_input_grad: tuple[bool, ...] = ()
+    dirty_tensors: tuple = ()
+    non_differentiable: tuple = ()
     _materialize_non_diff_grads = True
 
 
@@ -60,7 +66,9 @@ def look_into(f: Frame, owner: ClassValue, args: list[Value], kwargs: dict[str, 
         except Observed:
             return  # the node itself says it
         if any(needs) and _C.is_grad_enabled():
-            _without_grad(_backward, f, owner, ctx, result.realize())
+            result = result.realize()
+            results = result.items if isinstance(result, TupleValue) else [result]
+            _without_grad(lambda f: _backward(f, owner, ctx, [_gradient(f, r.realize()) for r in results]), f)
 
 
 def _without_grad(step: Any, f: Frame, *args: Any) -> Any:
@@ -85,12 +93,11 @@ def _forward(f: Frame, owner: ClassValue, ctx: Value, args: list[Value], kwargs:
     return result
 
 
-def _backward(f: Frame, owner: ClassValue, ctx: Value, result: Value) -> None:
+def _backward(f: Frame, owner: ClassValue, ctx: Value, grads: list[Value]) -> Value:
     cls: type[Function] = owner.value
-    results = result.items if isinstance(result, TupleValue) else [result]
     name = "backward" if cls.vjp is Function.vjp else "vjp"
     try:
-        owner.get_attribute(f, name).call(f, [ctx, *(_gradient(f, r.realize()) for r in results)], {})
+        return owner.get_attribute(f, name).call(f, [ctx, *grads], {})
     except Observed as raised:
         raise Unsupported("autograd", f"{cls.__name__}.{name}, which raises an error") from raised
 
@@ -161,3 +168,115 @@ def _reachable(values: list[Value]) -> set[int]:
             found.add(id(value))
             todo += value.parts() if hasattr(value, "parts") else []
     return found
+
+
+# ---- calls with objects among their arguments
+
+
+def fits_in_graph(value: Value) -> bool:
+    """Whether a node can have it among its arguments."""
+    try:
+        value.realize().graph_argument()
+    except (NotConstant, Unsupported):
+        return False
+    return True
+
+
+class _Steps(Value):
+    """A function that is written here, to be captured as a graph."""
+
+    def __init__(self, run: Callable[[list[Value]], Value]) -> None:
+        self.run = run
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return _without_grad(lambda f: self.run(args), f)
+
+
+class Halves(Function):
+    """A call as captured code has it: `forward` and `backward` are graphs."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Captured, *values: Any) -> tuple:
+        results, kept = call.forward(values)
+        ctx.call, ctx.held = call, Held([*values, *kept])
+        ctx.save_for_backward(*ctx.held.tensors)
+        ctx.held.tensors = []
+        ctx.mark_non_differentiable(*(results[i] for i in call.fixed))
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple:
+        return None, *ctx.call.backward(ctx.held.restored(ctx.saved_tensors), grads)
+
+
+class Captured:
+    """The graphs of one call: of its tensors, and of nodes around it."""
+
+    def __init__(self, f: Frame, owner: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> None:
+        self.owner, self.args, self.kwargs = owner, args, kwargs
+        self.at = [i for i, a in enumerate(args) if isinstance(a, TensorValue)]  # places of tensors among the arguments
+        needs = [isinstance(a, TensorValue) and bool(a.fact.requires_grad) for a in args]
+        self.differentiates = any(needs) and _C.is_grad_enabled()
+        ctx = f.call_class(ClassValue(Context), [], {})
+        ctx.set_attribute(f, "needs_input_grad", TupleValue([Constant(n) for n in needs]))
+        first = Body(f, _Steps(lambda given: self._call_forward(f, ctx, given)), [args[i] for i in self.at], once=True)
+        if ctx.get_attribute(f, "dirty_tensors").realize().truth(f):
+            raise Unsupported("autograd", f"{owner.value.__name__}, which changes its arguments")
+        self.results, self.count = first.structure, len(first.returned)
+        constant = {id(v.realize()) for v in ctx.get_attribute(f, "non_differentiable").realize().unpack(f)}
+        self.fixed = [i for i, r in enumerate(first.returned) if id(r) in constant]
+        self.around = list(first.lifted)
+        if self.differentiates:
+            self.around += self._capture_backward(f, ctx, first)
+        self.around = list(dict.fromkeys(self.around))
+        self.forward_graph = first.module(first.lifted)
+        self.of_forward = [self._place(n) for n in first.lifted]
+
+    def _call_forward(self, f: Frame, ctx: Value, given: list[Value]) -> Value:
+        args = list(self.args)
+        for i, g in zip(self.at, given, strict=True):
+            args[i] = g
+        return _forward(f, self.owner, ctx, args, self.kwargs)
+
+    def _capture_backward(self, f: Frame, ctx: Value, first: Body) -> list[fx.Node]:
+        """Also has forward's graph give what this one needs of it. Returns the nodes around that this one reads."""
+        returned = subgraphs.tracked(f, subgraphs.filled(first.structure, first.returned))
+        results = returned.items if isinstance(returned, TupleValue) else [returned]
+        run = _Steps(lambda given: _backward(f, self.owner, ctx, given))
+        second = Body(f, run, [_gradient(f, r.realize()) for r in results], once=True)
+        if not isinstance(second.structure, tuple):
+            second.structure = (second.structure,)
+        self.gradients = second.structure + (None,) * (len(self.args) - len(second.structure))
+        mine = {*first.nodes, *first.arguments}
+        self.kept = [n for n in second.lifted if n in mine]
+        first.returned = [*first.returned, *map(subgraphs.given_by, self.kept)]
+        self.backward_graph, self.of_backward = second.module(second.lifted), second.lifted
+        return [n for n in second.lifted if n not in mine]
+
+    def _place(self, node: fx.Node) -> int:
+        return len(self.at) + self.around.index(node)
+
+    def forward(self, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+        out = self.forward_graph(*values[: len(self.at)], *(values[i] for i in self.of_forward))
+        return out[: self.count], out[self.count :]
+
+    def backward(self, held: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
+        count = len(self.at) + len(self.around)
+        kept = dict(zip(self.kept, held[count:], strict=True))
+        rest = [kept[n] if n in kept else held[self._place(n)] for n in self.of_backward]
+        found = subgraphs.filled(self.gradients, self.backward_graph(*grads, *rest))
+        return [*(found[i] for i in self.at), *([None] * len(self.around))]
+
+    def run(self, *values: Any) -> tuple:
+        return Halves.apply(self, *values) if self.differentiates else tuple(self.forward(values)[0])
+
+
+def captured(f: Frame, owner: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A call whose arguments no node can have, as a node that has what it reads of them."""
+    args = [a.realize() for a in args]
+    kwargs = {k: v.realize() for k, v in kwargs.items()}
+    with _Aside(f.out, [*args, *kwargs.values()]):
+        call = Captured(f, owner, args, kwargs)
+    nodes = (*(args[i].node for i in call.at), *call.around)  # type: ignore[attr-defined]
+    made = subgraphs.node_of(f, call.run, nodes, tuple(n.meta["example_value"] for n in nodes))
+    return subgraphs.tracked(f, subgraphs.filled(call.results, made))

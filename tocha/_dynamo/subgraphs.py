@@ -24,6 +24,7 @@ from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.fx._lazy_graph_module import _LazyGraphModule
+from tocha.ir.sym_types import Symbolic
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -67,6 +68,33 @@ def filled(structure: Any, items: Any) -> Any:
     return structure
 
 
+def _picked(structure: Any, value: Any, slots: dict[int, Any]) -> None:
+    """What lies at the slots of a structure, in a value of the same form."""
+    if isinstance(structure, Slot):
+        slots[structure.index] = value
+    elif isinstance(structure, (tuple, list)):
+        for s, v in zip(structure, value, strict=True):
+            _picked(s, v, slots)
+    elif isinstance(structure, dict):
+        for k, s in structure.items():
+            _picked(s, value[k], slots)
+
+
+def _numbered(f: Frame, value: Value) -> Value:
+    """Integers as symbols: what a loop counts is another number at each turn."""
+    value = value.realize()
+    if isinstance(value, (TupleValue, ListValue)):
+        return type(value)([_numbered(f, v) for v in value.items])
+    if isinstance(value, DictValue):
+        value.settle_keys(f)
+        return f.new_dict((k.constant(), _numbered(f, v)) for k, v in value.entries.values())
+    if not value.is_constant() or type(value.constant()) not in (int, float):
+        return value
+    if type(value.constant()) is float:
+        raise Unsupported("value", "a float that a loop carries")
+    return SymbolValue(None, f.out.env.create_unbacked_symint())
+
+
 def tracked(f: Frame, structure: Any) -> Value:
     """A structure of Python objects around tracked values as a tracked one."""
     if isinstance(structure, Value):
@@ -94,18 +122,20 @@ class Body:
         args: list[Value],
         once: bool = False,
         kwargs: dict[str, Value] | None = None,
+        unknown: bool = False,
     ) -> None:
-        """`once`: the function is called a single time, as it is while capturing."""
+        """`once`: the function is called a single time, as it is while capturing. `unknown`: numbers among its arguments change
+        from call to call, and nothing is known of them."""
         out = f.out
         before = set(out.graph.nodes)
         changed = len(out.effects.order)
         given: list[Given] = []
-        structures = [structure_of(f, a, given) for a in args]
+        structures = [structure_of(f, _numbered(f, a) if unknown else a, given) for a in args]
         named = {k: structure_of(f, v, given) for k, v in (kwargs or {}).items()}
-        inner = [
-            self.inner(f, g.fact) if isinstance(g, TensorValue) else g for g in given
-        ]  # symbols stay what they are
-        self.arguments = [i.node for i in inner if isinstance(i, TensorValue)]
+        inner = [self.inner(f, g, unknown) for g in given]
+        self.taken = structures, named  # its arguments, with slots
+        self.places = [i for i, (v, g) in enumerate(zip(inner, given)) if v is not g]
+        self.arguments = [inner[i].node for i in self.places]
         values = {k: tracked(f, filled(s, inner)) for k, s in named.items()}
         result = function.call(f, [tracked(f, filled(s, inner)) for s in structures], values)
         if len(out.effects.order) != changed and not once:
@@ -121,10 +151,27 @@ class Body:
         self.lifted = list(dict.fromkeys(n for n in used if n not in mine))
 
     @staticmethod
-    def inner(f: Frame, fact: Any) -> TensorValue:
+    def inner(f: Frame, given: Given, unknown: bool) -> Given:
+        """What the function sees of an argument. Symbols stay what they are where calls do not differ in them."""
+        if isinstance(given, SymbolValue) and not unknown:
+            return given
+        number = isinstance(given, SymbolValue)
+        if number and given.python_type() is not int:
+            raise Unsupported("value", f"a {given.python_type().__name__} that a loop carries")
+        fact = f.out.env.create_unbacked_symint() if number else given.fact
         node = f.out.graph.call_function(_argument, ())
         node.meta["example_value"] = fact
-        return TensorValue(node, fact)
+        if not number:
+            return TensorValue(node, fact)
+        f.out.numbers[fact.expr] = node
+        return SymbolValue(node, fact)
+
+    def values(self, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+        """What the graph takes of a call's arguments."""
+        slots: dict[int, Any] = {}
+        for structure, value in zip((*self.taken[0], self.taken[1]), (*args, kwargs), strict=True):
+            _picked(structure, value, slots)
+        return [slots[i] for i in self.places]
 
     def module(self, lifted: list[fx.Node]) -> fx.GraphModule:
         """The graph of a function of its arguments and these nodes."""
@@ -151,7 +198,17 @@ class Body:
         f.out.numbers = {k: v for k, v in f.out.numbers.items() if v not in gone}
 
 
-def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[Value]:
+def given_by(node: fx.Node) -> Given:
+    """What a node gives, as a tracked value."""
+    fact = node.meta["example_value"]
+    return SymbolValue(node, fact) if facts.is_number(fact) else TensorValue(node, fact)
+
+
+def _giving(node: fx.Node) -> Callable[[], fx.Node]:
+    return lambda: node
+
+
+def node_of(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[Value]:
     """A node that gives a tuple of tensors, and of functions of tensors."""
     try:
         result = facts.run(f.out.fake_mode, "call_function", target, examples, {})
@@ -167,7 +224,11 @@ def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[V
         piece = f.out.graph.call_function(operator.getitem, (node, i))
         if callable(r):
             piece.meta["example_value"] = r
-        made.append(CalledLater(piece, r) if callable(r) else f.out.result(f, piece, r))
+            made.append(CalledLater(piece, r))
+        elif facts.is_number(r):
+            made.append(f.out.number(r, _giving(piece)))
+        else:
+            made.append(f.out.result(f, piece, r))
     return made
 
 
@@ -181,30 +242,33 @@ def apply_to(f: Frame, bodies: list[Body], given: list[Given], use: Callable[...
     places = [[lifted.index(n) + count for n in b.lifted] for b in bodies]
     structures = [b.structure for b in bodies]
     shown: dict[str, Any] = {}
+    values = [b.values for b in bodies]
 
     def transformed(*items: Any) -> tuple:
         def function(k: int) -> Callable:
             def call(*args: Any, **kwargs: Any) -> Any:
-                flat: list[Any] = []
-                _slots((args, kwargs), flat)
+                flat = values[k](args, kwargs)
                 return filled(structures[k], modules[k](*flat, *(items[i] for i in places[k])))
 
             return call
 
-        found: list[Any] = []
-        shown["structure"] = _slots(use(items[:count], *(function(k) for k in range(len(modules)))), found)
-        return tuple(found)
+        slots: dict[int, Any] = {}
+        result = use(items[:count], *(function(k) for k in range(len(modules))))
+        if "structure" not in shown:
+            shown["structure"] = _slots(result, [])
+        _picked(shown["structure"], result, slots)
+        return tuple(slots[i] for i in range(len(slots)))
 
     for b in reversed(bodies):
         b.remove(f)
     examples = (*(g.fact for g in given), *(n.meta["example_value"] for n in lifted))
-    made = _called(f, transformed, (*(g.node for g in given), *lifted), examples)
+    made = node_of(f, transformed, (*(g.node for g in given), *lifted), examples)
     return tracked(f, filled(shown["structure"], made))
 
 
 def _slots(value: Any, found: list[Any]) -> Any:
     """The structure of what a function returned; its tensors are added to the list."""
-    if isinstance(value, tocha.Tensor) or callable(value):
+    if isinstance(value, tocha.Tensor | Symbolic) or callable(value):
         found.append(value)
         return Slot(len(found) - 1)
     if isinstance(value, (tuple, list)):
@@ -295,7 +359,7 @@ class CalledLater(Value):
             return tuple(found)
 
         examples = (self.example_function, *(g.fact for g in given))
-        made = _called(f, called, (self.node, *(g.node for g in given)), examples)
+        made = node_of(f, called, (self.node, *(g.node for g in given)), examples)
         return tracked(f, filled(shown["structure"], made))
 
 
@@ -392,7 +456,7 @@ def _while_loop(real: Callable) -> Callable:
     def while_loop(f: Frame, cond_fn: Value, body_fn: Value, carried_inputs: Value) -> Value:
         args, given = carried_inputs.realize().unpack(f), []  # type: ignore[var-annotated]
         at = tuple(structure_of(f, a, given) for a in args)
-        bodies = [Body(f, function.realize(), args) for function in (cond_fn, body_fn)]
+        bodies = [Body(f, function.realize(), args, unknown=True) for function in (cond_fn, body_fn)]
         return apply_to(f, bodies, given, lambda items, test, body: real(test, body, filled(at, items)))
 
     return while_loop

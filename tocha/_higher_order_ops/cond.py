@@ -43,14 +43,7 @@ class Cond(HigherOrderOperator):
 
     def chosen(self, pred: Any, true_fn: Callable, false_fn: Callable, operands: Sequence[Any]) -> tuple:
         """The branch that a plain pred says."""
-        out = tuple((true_fn if pred else false_fn)(*operands))
-        if not wants_gradient(operands):
-            return out
-        place = next((i for i, r in enumerate(out) if isinstance(r, Tensor) and r.requires_grad), None)
-        if place is None:
-            return out
-        touched = Touching.apply(out[place], *(v for v in operands if isinstance(v, Tensor) and v.requires_grad))
-        return (*out[:place], touched, *out[place + 1 :])
+        return tuple(touching((true_fn if pred else false_fn)(*operands), operands))
 
     def below(self, pred: Any, subs: Sequence[Subgraph], values: Sequence[Any]) -> tuple:
         """The node; nothing is recorded by autograd."""
@@ -82,16 +75,26 @@ class Cond(HigherOrderOperator):
 
 
 class Touching(autograd.Function):
-    """Operands that the chosen branch does not read have gradients of zeros, as the other branch might have read them."""
+    """Results depend on whatever either branch reads: what the chosen one does not read has gradients of zeros."""
 
     @staticmethod
-    def forward(ctx: Any, result: Tensor, *operands: Tensor) -> Tensor:
-        ctx.save_for_backward(*operands)
-        return result.view_as(result)
+    def forward(ctx: Any, count: int, *values: Tensor) -> tuple:
+        ctx.save_for_backward(*values[count:])
+        return tuple(r.view_as(r) for r in values[:count])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Any:
-        return grad, *(_C.zeros_like(v) for v in ctx.saved_tensors)
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        return None, *grads, *(_C.zeros_like(v) for v in ctx.saved_tensors)
+
+
+def touching(results: Sequence[Any], read: Sequence[Any]) -> list[Any]:
+    """The results of a branch, with the history that they would have if both had been looked at."""
+    wanted = {id(v): v for v in read if is_differentiable(v) and v.requires_grad}
+    flowing = [r for r in results if is_differentiable(r)]
+    if not wanted or not flowing or not _C.is_grad_enabled():
+        return list(results)
+    touched = iter(Touching.apply(len(flowing), *flowing, *wanted.values()))
+    return [next(touched) if is_differentiable(r) else r for r in results]
 
 
 def merged(values: Sequence[Any], subs: Sequence[Subgraph]) -> list[Any]:
@@ -190,14 +193,15 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -
         return f
 
     if not is_staged((pred, leaves)):
-        check_once(
-            NAME,
-            (true_fn, false_fn),
-            leaves,
-            lambda: check_branches([structured(f, leaves, spec) for f in (true_fn, false_fn)]),
-        )
+
+        def check() -> list[Tensor]:
+            subs = [structured(f, leaves, spec) for f in (true_fn, false_fn)]
+            check_branches(subs)
+            return [v for sub in subs for v in sub.lifted if isinstance(v, Tensor)]
+
+        read = check_once(NAME, (true_fn, false_fn), leaves, check)
         result = cond_op(pred, flat(true_fn), flat(false_fn), tuple(leaves))
-        return pytree.tree_unflatten(result, specs[-1])
+        return pytree.tree_unflatten(touching(result, read), specs[-1])
     result = cond_op(pred, flat(true_fn), flat(false_fn), tuple(leaves))
     if len(specs) >= 2 and specs[0] != specs[1] and specs[0].num_leaves != 1:
         raise uncaptured(

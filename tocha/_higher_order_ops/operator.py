@@ -13,6 +13,7 @@ from tocha import _C, _ops, autograd
 from tocha._higher_order_ops.subgraph import fake_mode_for, fresh
 from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.reader import active_mode
+from tocha.autograd._held import Held
 from tocha.fx import GraphModule
 from tocha.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
 from tocha.ir.sym_types import Symbolic
@@ -128,18 +129,6 @@ class Differentiable(autograd.Function):
         everything = ctx.held.restored(ctx.saved_tensors)
         values, kept = everything[: ctx.count], everything[ctx.count :]
         return None, None, *ctx.rule(values, kept, grads)
-
-
-class Held:
-    """A list of values whose tensors are kept by autograd."""
-
-    def __init__(self, values: Sequence[Any]):
-        self.tensors = [v for v in values if isinstance(v, Tensor)]
-        self.others = [None if isinstance(v, Tensor) else (v,) for v in values]
-
-    def restored(self, tensors: Sequence[Tensor]) -> list[Any]:
-        left = iter(tensors)
-        return [next(left) if o is None else o[0] for o in self.others]
 
 
 def is_differentiable(v: Any) -> bool:

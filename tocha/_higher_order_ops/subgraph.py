@@ -272,22 +272,53 @@ def closure_of(function: Callable) -> tuple | None:
     return code, tuple(cells)
 
 
-_passed: dict[tuple, None] = {}  # calls that were checked, the latest last
+def around(functions: Sequence[Callable]) -> dict[Any, Tensor]:
+    """The tensors that functions may read besides their arguments, by the places where the same code finds them again."""
+    found: dict[Any, Tensor] = {}
+
+    def look(place: tuple, function: Any) -> None:
+        code = getattr(function, "__code__", None)
+        if code is None:
+            return
+        for name in code.co_names:
+            if isinstance(function.__globals__.get(name), Tensor):
+                found[*place, name] = function.__globals__[name]
+        for i, cell in enumerate(function.__closure__ or ()):
+            value = cell.cell_contents
+            if isinstance(value, Tensor):
+                found[*place, i] = value
+            else:
+                look((*place, i), value)
+
+    for i, function in enumerate(functions):
+        look((i,), function)
+    return found
+
+
+_passed: dict[
+    tuple, list[Any]
+] = {}  # calls that were checked, the latest last: the places of what they read around them
 MOST_PASSED = 4096
 
 
-def check_once(op: str, functions: Sequence[Callable], operands: Sequence[Any], check: Callable[[], None]) -> None:
-    """Checks a call on plain tensors; calls of the same code on tensors of the same form are checked once."""
+def check_once(
+    op: str, functions: Sequence[Callable], operands: Sequence[Any], check: Callable[[], Sequence[Tensor] | None]
+) -> Sequence[Tensor]:
+    """Checks a call on plain tensors; calls of the same code on tensors of the same form are checked once. Gives the tensors that
+    the functions read besides their operands, as far as `check` tells them."""
     shapes = tuple((tuple(v.shape), v.stride(), v.dtype, v.device) if isinstance(v, Tensor) else v for v in operands)
     parts = [closure_of(f) for f in functions]
     key = None if any(p is None for p in parts) else (op, tuple(parts), shapes)
-    if key is not None and key in _passed:
-        return
-    check()
-    if key is not None:
+    known = around(functions) if key is not None else {}
+    if key is not None and key in _passed and all(place in known for place in _passed[key]):
+        return [known[place] for place in _passed[key]]
+    read = check() or ()
+    places = [next((p for p, t in known.items() if t is r), None) for r in read]
+    if key is not None and None not in places:
         if len(_passed) >= MOST_PASSED:
             del _passed[next(iter(_passed))]
-        _passed[key] = None
+        _passed[key] = places
+    return read
 
 
 # ---- what must agree -------------------------------------------------------------------------------

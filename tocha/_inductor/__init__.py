@@ -40,7 +40,7 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     {'triton.cudagraphs': True}
     """
     if mode is not None and mode not in _MODES:
-        raise KeyError(mode)
+        raise RuntimeError(f"[compile] Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     return dict(_MODES[mode]) if mode is not None else {k: dict(v) for k, v in _MODES.items()}
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
+import itertools
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,7 +37,9 @@ LONG = 1 << 14  # characters of a source, for each of which a processor more is 
 MOST_UNITS = 8
 PRELUDE = "cpu/engine/program_prelude.h"
 LIBRARIES = Folder("programs", ".so")
+numbers = itertools.count()
 COMPILERS = Folder("compilers", ".txt")
+HEADERS = Folder("headers", ".gch")
 
 
 class CompilerError(RuntimeError):
@@ -52,10 +57,16 @@ def include_directory() -> Path:
 
 @cache
 def compiler() -> tuple[str, ...]:
-    """The command of a C++ compiler: $CXX, g++, clang++, or the one in the ziglang wheel."""
-    for name in (os.environ.get("CXX"), "g++", "clang++"):
-        if name and shutil.which(name.split()[0]):
-            return tuple(name.split())
+    """The command of a C++ compiler: $CXX, or g++, clang++, or the one in the ziglang wheel."""
+    named = os.environ.get("CXX")
+    if named:
+        command = (named,) if shutil.which(named) else tuple(shlex.split(named))
+        if not command or not shutil.which(command[0]):
+            raise CompilerError(f"[compile] no C++ compiler found: CXX is {named!r}, which is not there")
+        return command
+    for name in ("g++", "clang++"):
+        if shutil.which(name):
+            return (name,)
     try:
         import ziglang  # type: ignore[import-not-found]  # noqa: F401
     except ImportError:
@@ -74,7 +85,11 @@ def compiler_version(command: tuple[str, ...]) -> str:
     known = COMPILERS.read(parts)
     if known is not None:
         return known.decode()
-    said = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    try:
+        told = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as reason:
+        raise CompilerError(f"[compile] {' '.join(command)} is no C++ compiler: {reason}") from None
+    said = told.partition("\n")[0]
     COMPILERS.write(parts, said.encode())
     return said
 
@@ -147,27 +162,46 @@ def library_of(source: str) -> Path:
 
 def compile_source(source: str, parts: Parts) -> Path:
     """Compiles, and keeps the library and its source; where the disk takes nothing, for this process alone."""
-    with tempfile.TemporaryDirectory(dir=work_folder()) as work:
-        made = Path(work) / "program.so"
-        with events.stage("c++"):
-            build(source, Path(work), made)
-        library = made.read_bytes()
+    with events.stage("c++"):
+        library = built(source)
     path = LIBRARIES.write(parts, library)
     if path is None:
-        path = store.private_folder() / f"{digest(parts)}.so"
+        path = store.private_folder() / f"{digest(parts)}-{next(numbers)}.so"  # what is loaded is never written to
         path.write_bytes(store.sealed(library))
         return path
     store.put(path.with_suffix(".cpp"), source.encode())
     return path
 
 
-def build(source: str, work: Path, made: Path) -> None:
+def built(source: str) -> bytes:
+    """The library. Memory for files may be full, a precompiled prelude damaged: what fails is compiled once more without both."""
+    try:
+        return built_in(work_folder(), source, precompiled_flags())
+    except (CompilerError, OSError):
+        made = built_in(None, source, ())
+        forget_prelude()
+        return made
+
+
+def built_in(folder: str | None, source: str, flags: tuple[str, ...]) -> bytes:
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix="compiling-") as work:
+            made = Path(work) / "program.so"
+            build(source, Path(work), made, flags)
+            return made.read_bytes()
+    except FileNotFoundError:
+        raise CompilerError(f"[compile] {compiler()[0]} made no library of the generated code") from None
+    except OSError as reason:
+        raise CompilerError(f"[compile] there is no place to compile in: {reason}") from None
+
+
+def build(source: str, work: Path, made: Path, flags: tuple[str, ...]) -> None:
     """Long sources are compiled in parts, side by side, and linked."""
     texts = units(source, min(MOST_UNITS, len(source) // LONG, processors()))
     files = [work / (f"part_{i}.cpp" if i < len(texts) - 1 else "program.cpp") for i in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(text)
-    flags = (*source_flags(source), *precompiled_flags())
+    flags = (*source_flags(source), *flags)
     if len(files) == 1:
         return run_compiler([*flags, "-shared", str(files[0]), "-o", str(made)])
     objects = [str(f.with_suffix(".o")) for f in files]
@@ -192,7 +226,13 @@ def run_compiler(arguments: list[str]) -> None:
 
 def start_compiler(arguments: list[str]) -> subprocess.Popen[str]:
     command = [*compiler(), *all_flags(), *arguments, f"-I{include_directory()}"]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    around = dict(os.environ)
+    if "-o" in arguments:  # temporary files go where the result does, where there is room
+        around["TMPDIR"] = str(Path(arguments[arguments.index("-o") + 1]).parent)
+    try:
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=around)
+    except OSError as reason:
+        raise CompilerError(f"[compile] {command[0]} cannot be started: {reason}") from None
 
 
 def finish(started: Sequence[subprocess.Popen[str]]) -> None:
@@ -236,7 +276,7 @@ def prelude_folder() -> Path | None:
     """Where GCC finds the prelude in its precompiled form, which is made once; other compilers read the header."""
     if "clang" in compiler_version(compiler()).lower() or "zig" in " ".join(compiler()):
         return None
-    return store.root() / "headers" / digest(key_parts(""))
+    return HEADERS.directory() / digest(key_parts(""))
 
 
 def start_prelude() -> None:
@@ -261,6 +301,18 @@ def precompiled_flags() -> tuple[str, ...]:
         started = under_way.pop((os.getpid(), folder), None)
         if started is not None or not (folder / f"{PRELUDE}.gch").exists():
             (started or Precompiling(folder)).finish()
-    except OSError:  # a disk that takes nothing: the header is read
+    except (
+        CompilerError,
+        OSError,
+    ):  # a disk that takes nothing: the header is read, and a compiler that errs is told of then
         return ()
     return (f"-I{folder}",)
+
+
+def forget_prelude() -> None:
+    """What was compiled without it could not be compiled with it: it is made again when the next process needs it."""
+    folder = prelude_folder()
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            (folder / f"{PRELUDE}.gch").unlink()
+    precompiled_flags.cache_clear()

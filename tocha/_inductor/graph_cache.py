@@ -35,7 +35,7 @@ OWN = ("tocha", "_operator", "math", "builtins")  # packages whose functions are
 
 
 def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
-    """The named parts of a graph's key; None where the graph cannot be kept."""
+    """The named parts of a graph's key; None where the graph cannot be kept, or there is no compiler to keep it of."""
     if (
         config.force_disable_caches
         or not config.fx_graph_cache
@@ -60,7 +60,7 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
             "tocha": own_digest(),
             **{k: v for k, v in codecache.key_parts("").items() if k != "source"},
         }
-    except NotKept as reason:
+    except (NotKept, codecache.CompilerError) as reason:
         log.info("[cache] a graph is not kept: %s", reason)
         return None
 

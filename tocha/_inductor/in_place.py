@@ -16,7 +16,7 @@ from tocha._inductor.inlining import Composer
 from tocha._library.native_calls import change_of_memory
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
-from tocha.ir.assumptions import Assumptions
+from tocha.ir.assumptions import Assumptions, solve
 from tocha.ir.loops import Buffer, Call, Followed, Geometry, Load, Loop, Part, Program, Step, address_of
 from tocha.ir.memory import new_values, same_layout
 from tocha.ir.node import INPUT, Node, topological
@@ -151,7 +151,7 @@ def composed(loop: Loop, at: dict[Any, Any], known: Assumptions) -> Loop:
 def is_at(own: Any, r: Load, known: Assumptions) -> bool:
     """Whether an element is read at an address, if at all: a guard may say what an index is."""
     guards = () if isinstance(r.guard, bool) else r.guard.args if r.guard.kind == "and" else (r.guard,)
-    solved = {a: v for g in guards for a in s.free_symbols(g) if (v := s.solve(g, a)) is not None}
+    solved = {a: v for g in guards for a in s.free_symbols(g) if (v := solve(g, a)) is not None}
     own, there = (known.simplify(s.substitute(e, solved)) for e in (own, r.address))
     return own is there or own == there
 

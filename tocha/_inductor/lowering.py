@@ -97,6 +97,8 @@ class Reader:
             raise NotLowered(f"a number that is {value!r}")
         if isinstance(value, float) and dtype.kind is dt.Kind.INTEGER and not is_held(value, dtype):
             raise NotLowered("a float that an integer cannot hold")
+        if isinstance(value, complex) and dtype.kind in (dt.Kind.INTEGER, dt.Kind.FLOATING):
+            raise NotLowered("a complex number that is to be real")
         return scalar.constant(dtype.convert(value), dtype)
 
     def formula(self, e: Any) -> Node:
@@ -391,6 +393,8 @@ class Lowering(Interpreter):
         sizes = tuple(map(plain, made.sizes))
         index = self.variables(sizes)
         t = made.dtype
+        if isinstance(source, complex) and t.kind in (dt.Kind.INTEGER, dt.Kind.FLOATING):
+            source = source.real
         node = (
             reader.converted(reader.broadcast(source, index), t)
             if isinstance(source, Facts)

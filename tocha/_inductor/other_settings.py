@@ -1,6 +1,10 @@
 """Settings that PyTorch 2.13 has and that have no effect here, with its defaults: accepted, and said to do nothing when they are changed."""
 
 OTHER_SETTINGS: dict[str, object] = {
+    "_collective.auto_select": False, "_collective.one_shot_all_reduce_threshold_bytes": 131072, "_fuse_ddp_bucket_size": 25,
+    "_fuse_ddp_communication": False, "_fuse_ddp_communication_passes": ["fuse_ddp_with_concat_op", "schedule_comm_wait"],
+    "_micro_pipeline_tp": False, "_post_fusion_custom_pass": None, "_pre_fusion_custom_pass": None, "_raise_error_for_testing": False,
+    "_use_fp64_for_unbacked_floats": True, "strict_static_triton_launcher": None, "use_static_triton_launcher": None,
     "add_pre_grad_passes": None, "aggressive_fusion": False, "align_random_eager": False,
     "alignment_asserts": True, "allow_buffer_reuse": True, "always_keep_tensor_constants": False, "annotate_training":
     False, "aot_inductor.allow_stack_allocation": False, "aot_inductor.aoti_shim_library": None,

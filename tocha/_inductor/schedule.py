@@ -7,6 +7,7 @@ side by side. Loops join a kernel when they read what it computes, row by row, o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -68,13 +69,14 @@ def member_of(loop: Loop) -> Member:
         return Member(loop, [], order)
     loads = largest_loads(loop)
 
-    def step(d: int) -> int:
+    def step(d: int) -> float:
+        """How far apart neighbours lie; a product of sizes counts as farther than any number."""
         found = coefficient(loads[0].address, loop.variables[d]) if loads else 0
-        return found or 0
+        return math.inf if found is None else abs(found)
 
     columns = list(range(outer, len(loop.sizes)))
     if not any(n.op is INDEX for n in topological(loop.fold.combine)):  # of equal ones argmax gives the first
-        columns.sort(key=lambda d: -abs(step(d)))
+        columns.sort(key=lambda d: -step(d))
     return Member(loop, list(range(outer)), columns)
 
 

@@ -51,22 +51,42 @@ def root() -> Path:
     """The folder of all caches, the user's own; one for this process alone where there can be none."""
     named = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or os.environ.get("TOCHA_CACHE_DIR")
     wanted = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tocha"
+    return wanted if usable(wanted) else private_folder()
+
+
+def usable(folder: Path) -> bool:
+    """Whether it is there, or could be made, and is the user's own: what somebody else put there would be run."""
     try:
-        wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = folder.stat().st_uid
     except OSError as reason:
-        log.warning("[cache] %s cannot be made, nothing is kept: %s", wanted, reason)
-        return private_folder()
-    if hasattr(os, "getuid") and wanted.stat().st_uid != os.getuid():
-        log.warning("[cache] %s belongs to somebody else and is not used", wanted)
-        return private_folder()
-    return wanted
+        say_once(folder, f"cannot be made, nothing is kept: {reason}")
+        return False
+    if hasattr(os, "getuid") and owner != os.getuid():
+        say_once(folder, "belongs to somebody else and is not used")
+        return False
+    return True
 
 
 @cache
+def say_once(folder: Path, what: str) -> None:
+    log.warning("[cache] %s %s", folder, what)
+
+
 def private_folder() -> Path:
+    return folder_of(os.getpid())  # a fork has its own: that of its parent goes when the parent ends
+
+
+@cache
+def folder_of(process: int) -> Path:
     made = Path(tempfile.mkdtemp(prefix="tocha-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    atexit.register(remove_folder_of, process, made)
     return made
+
+
+def remove_folder_of(process: int, made: Path) -> None:
+    if process == os.getpid():  # forks run their parent's functions, too
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def digest_of(text: str) -> str:
@@ -99,9 +119,7 @@ class Folder:
 
     def directory(self) -> Path:
         made = root() / self.kind
-        try:
-            made.mkdir(mode=0o700, exist_ok=True)
-        except OSError:
+        if not usable(made):
             made = private_folder() / self.kind
             made.mkdir(mode=0o700, exist_ok=True)
         return made

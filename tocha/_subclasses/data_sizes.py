@@ -20,6 +20,7 @@ from tocha._subclasses.errors import (
     UnsupportedOperatorException,
 )
 from tocha.ir import symbolic as s
+from tocha.ir.assumptions import solve
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
 from tocha.ir.sym_types import Symbolic, SymInt, expression, wrap
 from tocha.operators.facts import Facts, Scalar
@@ -125,7 +126,7 @@ def _contradicting(env: ShapeEnv, r: Any) -> Iterator[tuple[s.Atom, Any]]:
     for size in sizes:
         for n in (0, 1):
             for symbol in sorted(size.symbols & r.symbols):
-                value = s.solve(s.eq(size, n), symbol)
+                value = solve(s.eq(size, n), symbol)
                 if value is not None and s.substitute(r, {symbol: value}) is False:
                     yield symbol, value
                     break

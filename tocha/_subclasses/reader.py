@@ -262,8 +262,9 @@ class Recorder(FakeInterpreter):
                 plans.run(plans.plan(o.full_name, "out"), (*outs, *given), [], 0)
             return outs[0]._facts if len(outs) == 1 else tuple(t._facts for t in outs)
         results = self.call(o, arguments)
-        for t, r in zip(outs, results if isinstance(results, tuple | list) else (results,), strict=True):
-            self.check_out(o, t._facts, r)
+        results = results if isinstance(results, tuple | list) else (results,)
+        for i, (t, r) in enumerate(zip(outs, results, strict=True)):
+            self.check_out(o, i, t._facts, r, arguments)
             with self:
                 if t._facts.sizes != r.sizes:
                     self.apply("resize_", (t._facts, list(r.sizes)), {})

@@ -1,6 +1,6 @@
 """The fast path of transformer layers in evaluation: PyTorch's other code for the same numbers.
 
-tocha's layers have one path, which is the fast one, so the switch changes nothing but its own answer.
+tocha's layers have one path, which is the fast one; the switch changes nothing but how the results of attention lie.
 """
 
 _fastpath = True

@@ -30,6 +30,18 @@ def _range_product(a: Range, b: Range) -> Range:
     return min(corners), max(corners)
 
 
+def solve(r: Relation, unknown: Atom) -> Any:
+    """What `unknown` equals where r is an equation with it as a plain term of coefficient 1 or -1; else None."""
+    if r.kind != "eq":
+        return None
+    e = r.args[0]
+    mine = dict(e.terms).get(((unknown, 1),))
+    if mine not in (1, -1):
+        return None
+    rest = s.add(e, s.scale(s.of_atom(unknown), -mine))
+    return None if unknown in s.free_symbols(rest) else s.scale(rest, -mine)
+
+
 def _cases(e: Expr, atom: Atom) -> Iterator[Any]:
     """e with each argument of a minimum or maximum in its place. Where that would divide by 0 the case cannot be."""
     for a in atom.args:
@@ -143,7 +155,7 @@ class Assumptions:
         # The newest symbol gives way, so that inputs that came first keep their names; before any of them one that comes from
         # data, for which then stands what can be asked for its value.
         for symbol in sorted(e.symbols, key=lambda a: (a not in self.late, -a.serial)):
-            value = s.solve(r, symbol)
+            value = solve(r, symbol)
             if value is not None:
                 self.replace(symbol, value)
                 return

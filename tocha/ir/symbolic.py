@@ -684,18 +684,6 @@ def _substitute_relation(r: Relation, values: Mapping[Atom, Any]) -> Any:
     return eq(e, 0) if r.kind == "eq" else ne(e, 0) if r.kind == "ne" else ge(e, 0)
 
 
-def solve(r: Relation, unknown: Atom) -> Any:
-    """What `unknown` equals where r is an equation with it as a plain term of coefficient 1 or -1; else None."""
-    if r.kind != "eq":
-        return None
-    e = r.args[0]
-    mine = dict(e.terms).get(((unknown, 1),))
-    if mine not in (1, -1):
-        return None
-    rest = add(e, scale(of_atom(unknown), -mine))
-    return None if unknown in free_symbols(rest) else scale(rest, -mine)
-
-
 # ---- text ----------------------------------------------------------------------------------------
 
 

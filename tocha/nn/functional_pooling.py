@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from tocha import _C
+from tocha.ir.sym_types import SymInt
 
 Tensor = _C.Tensor
 _nn = _C._nn
@@ -143,7 +144,7 @@ def max_pool3d(
 
 def _full_size(input: Tensor, output_size: Sizes, dims: int) -> int | list[int]:
     """output_size with the input's own sizes where it says None."""
-    if output_size is None or isinstance(output_size, int):
+    if output_size is None or isinstance(output_size, (int, SymInt)):
         if output_size is None:
             raise TypeError("output_size must be an int or a sequence of ints and None, not None")
         return output_size
@@ -367,7 +368,7 @@ def _lp_pool(
 
 
 def _places(kernel_size: Ints, dims: int) -> int:
-    sizes = [kernel_size] * dims if isinstance(kernel_size, int) else list(kernel_size)
+    sizes = [kernel_size] * dims if isinstance(kernel_size, (int, SymInt)) else list(kernel_size)
     total = 1
     for s in sizes:
         total *= s
@@ -412,7 +413,7 @@ def lp_pool3d(
 
 
 def _per_dim(value: Ints, dims: int) -> list[int]:
-    return [value] * dims if isinstance(value, int) else list(value)
+    return [value] * dims if isinstance(value, (int, SymInt)) else list(value)
 
 
 def _unpooled_size(

@@ -152,7 +152,7 @@ def hardswish_gradient(grad, self):
 
 @cheap(
     "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-    types={"params": ("rounded",)},
+    types={"out_words": "Found dtype {out} but expected {result}", "params": ("rounded",)},
     variants="function, method, out",
 )
 def hardshrink(x, lambd):
@@ -309,6 +309,7 @@ def gelu_tanh_gradient(grad, self):
     core=True,
     tags=frozenset({"pointwise"}),
     whole=True,
+    types={"out_words": "Found dtype {out} but expected {result}"},
 )
 def gelu(self, approximate):
     """self times the probability that a normal variable is below it."""
@@ -375,7 +376,11 @@ def soft_maximum(x):
     return s.maximum(x, s.zero_like(x)) + s.log1p(s.exp(-s.abs(x)))
 
 
-@activation("nn_softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", variants="function, out")
+@activation(
+    "nn_softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor",
+    variants="function, out",
+    types={"out_words": "Found dtype {out} but expected {result}"},
+)
 def softplus(x, beta, threshold):
     """log(1 + exp(beta * self)) / beta; self itself where beta * self is above the threshold."""
     scaled = x * beta
@@ -401,7 +406,12 @@ def logsigmoid_gradient(grad, self):
     return grad * s.sigmoid(-self)
 
 
-@composite("nn_logsigmoid(Tensor self) -> Tensor", variants="function, out", aliases=("log_sigmoid",))
+@composite(
+    "nn_logsigmoid(Tensor self) -> Tensor",
+    variants="function, out",
+    aliases=("log_sigmoid",),
+    types={"out_words": "expected scalar type {result} but found {out}"},
+)
 def logsigmoid(self):
     """log(sigmoid(self)); contiguous."""
     return op._logsigmoid(self.contiguous())

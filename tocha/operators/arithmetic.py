@@ -27,7 +27,15 @@ from tocha.operators.record import (
     reduced_floats,
     rule,
 )
-from tocha.operators.rules import contiguous_strides, is_integral, is_number, number, result_type, wants_gradient
+from tocha.operators.rules import (
+    contiguous_strides,
+    is_integral,
+    is_known,
+    is_number,
+    number,
+    result_type,
+    wants_gradient,
+)
 
 HALVES = frozenset({"direct_half"})  # memory-bound: no buffer of float32 between
 STORED = frozenset({"stored"})  # the formula sees half types as they are
@@ -150,7 +158,7 @@ def check_neg(self):
 @pointwise(
     "neg(Tensor self) -> Tensor",
     dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32),
-    types={"check": check_neg},
+    types={"out_words": "Found dtype {out} but expected {result}", "check": check_neg},
     variants=UNARY,
     operator="__neg__",
     aliases=("negative",),
@@ -470,10 +478,10 @@ def pow(self, exponent):
     if is_number(exponent) and not is_number(self):
         p = number(exponent)
         result = result_type(self, exponent)
-        if p.is_integral() and p.to_int() < 0 and is_integral(result):
+        if is_integral(result) and p.is_integral() and p.to_int() < 0:
             raise RuntimeError(f"[pow] Integers to negative integer powers are not allowed: exponent {p} for {result}")
         # Small exponents are products and roots, which are quicker and exact.
-        if result == self.dtype:
+        if result == self.dtype and is_known(p):
             if p == 0:
                 return op.fill(self, 1)
             if p == 1:
@@ -586,7 +594,11 @@ def no_complex_inplace(self):
 @pointwise(
     "abs(Tensor self) -> Tensor",
     dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32, *FLOAT8[:4]),
-    types={"out": ("real",), "check_inplace": no_complex_inplace, "like_self": COMPLEX},
+    types={
+        "out": ("real",),
+        "check_inplace": no_complex_inplace,
+        "like_self": COMPLEX,
+    },
     variants=UNARY,
     operator="__abs__",
     aliases=("absolute",),
@@ -601,11 +613,12 @@ def abs(x):
     "sign(Tensor self) -> Tensor",
     dtypes=REAL,
     types={
+        "out_words": "Found dtype {out} but expected {result}",
         "refused": {
             COMPLEX: NotImplementedError(
                 "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
             )
-        }
+        },
     },
     variants=BINARY,
     core=True,
@@ -615,7 +628,13 @@ def sign(x):
     return x if x.dtype is dt.bool_ else s.sign(x)
 
 
-@pointwise("sgn(Tensor self) -> Tensor", dtypes=(*REAL, *COMPLEX, *COMPLEX32), variants=BINARY, word="sign_cpu")
+@pointwise(
+    "sgn(Tensor self) -> Tensor",
+    dtypes=(*REAL, *COMPLEX, *COMPLEX32),
+    variants=BINARY,
+    word="sign_cpu",
+    types={"out_words": "Found dtype {out} but expected {result}"},
+)
 def sgn(x):
     """sign, and for complex numbers self / abs(self)."""
     if x.dtype.is_complex:
@@ -650,7 +669,10 @@ def check_heaviside(self, values):
 @pointwise(
     "heaviside(Tensor self, Tensor values) -> Tensor",
     dtypes=REAL,
-    types={"check": check_heaviside},
+    types={
+        "out_words": "heaviside is not yet implemented for tensors with different dtypes: {result} and {out}",
+        "check": check_heaviside,
+    },
     tags=frozenset({"no_derivative"}),
     variants=BINARY,
 )
@@ -716,7 +738,15 @@ def check_frexp(self):
 @pointwise(
     "frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)",
     dtypes=FLOATS,
-    types={"out": ("T", dt.int32), "check": check_frexp, "like_self": FLOATS},
+    types={
+        "out_words": (
+            "torch.frexp() expects mantissa to have dtype {c_result} but got {c_out}",
+            "torch.frexp() expects exponent to have int dtype but got {c_out}",
+        ),
+        "out": ("T", dt.int32),
+        "check": check_frexp,
+        "like_self": FLOATS,
+    },
     variants="function, method, out",
     aten=("frexp.Tensor", "frexp.Tensor_out"),
 )

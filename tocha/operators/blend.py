@@ -40,7 +40,11 @@ def check_where(condition):
 @pointwise(
     "where(Tensor condition, Operand input, Operand other) -> Tensor",
     dtypes=STORED,
-    types={"in": (dt.bool_, "filled", "filled"), "check": check_where},
+    types={
+        "out_words": "Expected out type to be {result} but got {out}",
+        "in": (dt.bool_, "filled", "filled"),
+        "check": check_where,
+    },
     variants="function, out",
     tags=frozenset({"direct_half"}),
     aten=(
@@ -225,6 +229,7 @@ def replace_special_gradient(grad, self):
     variants=UNARY,
     tags=frozenset({"pointwise"}),
     whole=True,
+    types={"out_words": "nan_to_num: dtype of out: {out} should be same as input: {result}"},
 )
 def nan_to_num(self, nan, posinf, neginf):
     """self with NaN as 0 and infinities as the largest finite numbers, or as given."""

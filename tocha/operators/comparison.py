@@ -128,7 +128,11 @@ def isfinite(x):
 @question(
     "isposinf(Tensor self) -> Tensor",
     dtypes=REAL_NUMBERS,
-    types={**TO_BOOL, "refused": {COMPLEX: RuntimeError("isposinf does not support complex inputs.")}},
+    types={
+        "out_words": "isposinf does not support non-boolean outputs: {out}",
+        **TO_BOOL,
+        "refused": {COMPLEX: RuntimeError("isposinf does not support complex inputs.")},
+    },
     variants="function, method, out",
 )
 def isposinf(x):
@@ -139,7 +143,11 @@ def isposinf(x):
 @question(
     "isneginf(Tensor self) -> Tensor",
     dtypes=REAL_NUMBERS,
-    types={**TO_BOOL, "refused": {COMPLEX: RuntimeError("isneginf does not support complex inputs.")}},
+    types={
+        "out_words": "isneginf does not support non-boolean outputs: {out}",
+        **TO_BOOL,
+        "refused": {COMPLEX: RuntimeError("isneginf does not support complex inputs.")},
+    },
     variants="function, method, out",
 )
 def isneginf(x):
@@ -156,7 +164,11 @@ def isreal(x):
 @question(
     "signbit(Tensor self) -> Tensor",
     dtypes=REAL_NUMBERS,
-    types={**TO_BOOL, "refused": {COMPLEX: NotImplementedError("signbit is not implemented for complex tensors.")}},
+    types={
+        "out_words": "signbit does not support non-boolean outputs: {out}",
+        **TO_BOOL,
+        "refused": {COMPLEX: NotImplementedError("signbit is not implemented for complex tensors.")},
+    },
     variants="function, method, out",
 )
 def signbit(x):

@@ -238,7 +238,10 @@ def conjugate(x):
 
 
 @composite(
-    "conj_physical(Tensor self) -> Tensor", variants=UNARY, tags=frozenset({"maybe_aliasing_or_mutating", "pointwise"})
+    "conj_physical(Tensor self) -> Tensor",
+    variants=UNARY,
+    types={"out_words": "Found dtype {out} but expected {result}"},
+    tags=frozenset({"maybe_aliasing_or_mutating", "pointwise"}),
 )
 def conj_physical(self):
     """The complex conjugate in memory of its own; a real tensor itself."""

@@ -123,7 +123,7 @@ def has_one_dtype(o: Operator) -> bool:
     return (
         set(outs) <= {"T"}
         and set(ins) <= {"T", "number", "scalar"}
-        and not (o.types or {}).keys() - {"in", "out", "refused"}
+        and not (o.types or {}).keys() - {"in", "out", "out_words", "refused"}
     )
 
 

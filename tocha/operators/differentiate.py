@@ -11,6 +11,7 @@ from typing import Any
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, topological
 from tocha.ir.select import CAST, conj, where
+from tocha.ir.sym_types import Symbolic
 from tocha.operators.derived import formulas, operator_for, refusal, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
@@ -165,6 +166,10 @@ def _in_precision(it: Interpreter, v: Any, real: dt.DType) -> Any:
     return v if v.dtype is wanted else it.apply("to", (v, wanted), {})
 
 
+def is_real_number(n: Any) -> bool:
+    return isinstance(n, bool | int | float | Symbolic)
+
+
 class FormulaOnTensors:
     """A scalar formula carried out with operators."""
 
@@ -200,6 +205,10 @@ class FormulaOnTensors:
             type(v.number) in (bool, int, float) for v in args
         ):  # of numbers alone: a number, no operator's call
             return as_operand(n.dtype.convert(n.op.evaluate(n, *(v.number for v in args))))
+        if args and all(is_real_number(v.number) for v in args):  # some are known when the program runs
+            if n.op.name in self.SYMBOLIC:
+                return as_operand(n.op.evaluate(n, *(v.number for v in args)))
+            args = (self.it.apply("scalar_tensor", (args[0].number,), {"dtype": n.args[0].dtype}), *args[1:])
         if n.op is conj and type(args[0].number) is complex:
             return as_operand(args[0].number.conjugate())
         if n.op is where and type(args[0].number) is bool:
@@ -218,6 +227,7 @@ class FormulaOnTensors:
         is_float = v.number is None and v.dtype.is_differentiable
         return _in_precision(self.it, v, self.wide) if is_float and self.wide is not None else v
 
+    SYMBOLIC = frozenset({"add", "sub", "mul", "neg"})  # what symbols do as numbers do
     # What means the same for a real tensor that stands for complex numbers.
     PROMOTES = frozenset({"add", "sub", "mul", "div", "pow", "conj", "eq", "ne", "where", "real"})
 

@@ -17,6 +17,7 @@ from tocha.operators.rules import Out, broadcast_shapes, is_float8, recording, r
     variants="function, out",
     samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})],
     word="cross",
+    tags={"exact_out"},
 )
 def linalg_cross(self, other, dim):
     """The cross products of the 3-vectors along dim; other dims broadcast."""
@@ -51,6 +52,7 @@ def cross_other_gradient(grad, self, dim):
     "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
     variants="function, method, out",
     samples=lambda t: [((t(4, 3), t(4, 3)), {})],
+    tags={"exact_out"},
 )
 def cross(self, other, dim):
     """The cross products of 3-vectors along dim, by default the first dim of length 3."""

@@ -137,6 +137,7 @@ def cholesky_gradient(grad, upper, result0):
     constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
     whole=True,
+    tags={"exact_out"},
 )
 def linalg_cholesky_ex(self, upper, check_errors):
     """The Cholesky factor, with a code per matrix (0: fine) in place of an error unless check_errors."""
@@ -245,6 +246,7 @@ def check_pivot(name: "str", pivot: "bool") -> "none":
     samples=squares,
     aten=("linalg_lu_factor_ex.out",),
     whole=True,
+    tags={"exact_out"},
 )
 def linalg_lu_factor_ex(A, pivot, check_errors):
     """L and U in one matrix and the row swaps, with a code per matrix (0: fine) in place of an error."""
@@ -262,6 +264,7 @@ def linalg_lu_factor_ex(A, pivot, check_errors):
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
     aten=("linalg_lu_factor.out",),
     word="lu_cpu",
+    tags={"exact_out"},
 )
 def linalg_lu_factor(A, pivot):
     """L and U in one matrix and the row swaps: what lu_solve and lu_unpack take."""
@@ -344,6 +347,7 @@ def _unpack_samples(t):
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
     aten=("linalg_lu.out",),
     whole=True,
+    tags={"exact_out"},
 )
 def linalg_lu(A, pivot):
     """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle."""
@@ -373,7 +377,7 @@ def _ldl_factor(self, hermitian):
     "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)",
     dtypes=LAPACK,
     variants=_OUT,
-    tags=frozenset({"no_derivative"}),
+    tags=frozenset({"no_derivative", "exact_out"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
     aten=("linalg_ldl_factor_ex.out",),
     whole=True,
@@ -390,7 +394,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     "linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
     dtypes=LAPACK,
     variants=_OUT,
-    tags=frozenset({"no_derivative"}),
+    tags=frozenset({"no_derivative", "exact_out"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
     aten=("linalg_ldl_factor.out",),
     word="ldl_factor_kernel_cpu",

@@ -72,6 +72,10 @@ def integer_indices(x, indices, name):
     return out + [None] * (x.ndim - len(out))
 
 
+def _is_empty(n):
+    return isinstance(n, int) and n == 0
+
+
 class Selected:
     """The shape of x[indices]: neighbouring indices put their dims where they stand, scattered ones put them first."""
 
@@ -82,6 +86,8 @@ class Selected:
         for i in self.indices:
             self.picked = interpreter.broadcast(self.picked, i.sizes, name)
         at = [d for d, i in enumerate(found) if i is not None]
+        if all(isinstance(n, int) and n != 0 for n in self.picked) and any(_is_empty(x.sizes[d]) for d in at):
+            raise IndexError(f"[{name}] index is out of bounds for dimension with size 0: {x.shape}")
         self.rest = [d for d, i in enumerate(found) if i is None]
         self.place = at[0] if at and at[-1] - at[0] + 1 == len(at) else 0
         rest = [x.sizes[d] for d in self.rest]
@@ -211,6 +217,7 @@ def check_index_vector(op: "str", index: "Tensor") -> "none":
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 1, t.index(6, below=4)), {})],
     core=True,
+    types={"out_words": "index_select(): self and result must have the same scalar type: {result} and {out}"},
 )
 def index_select(self, dim, index):
     """The slices of self along dim that index names."""
@@ -222,6 +229,10 @@ def index_select(self, dim, index):
                 f"[index_select] index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
             )
         return Out(self.shape, self.dtype)
+    if self.ndim > 1 and self.size(d) == 0 and index.numel() != 0:
+        raise RuntimeError(
+            f"[index_select] index_select(): self indexing axis dim should be positive, got {self.shape}"
+        )
     sizes = list(self.shape)
     sizes[d] = index.numel()
     return Out(sizes, self.dtype)
@@ -234,7 +245,7 @@ def index_select_gradient(grad, self, dim, index):
 
 @native(
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    tags=_CONTIGUOUS,
+    tags=_CONTIGUOUS | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [
         ((t(3, 4), 0, t.index(5, below=3), t(5, 4)), {}),
@@ -261,7 +272,7 @@ def index_add_source_gradient(grad, dim, index, source, alpha):
 @native(
     "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     autocast="widest",
-    tags=_CONTIGUOUS,
+    tags=_CONTIGUOUS | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.of([2, 0]), t(2, 4)), {})],
 )
@@ -304,7 +315,7 @@ def index_fill_value_gradient(grad, dim, index):
 
 @native(
     "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    tags=_CONTIGUOUS,
+    tags=_CONTIGUOUS | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [
         ((t(3, 4), 0, t.index(5, below=3), t(5, 4), "prod"), {}),
@@ -365,6 +376,9 @@ def index_reduce_source_gradient(grad, self, dim, index, source, reduce, include
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.index(2, 3, below=12)), {})],
+    types={
+        "out_words": "take(): self and out expected to have the same dtype, but got self.dtype = {result} and out.dtype = {out}"
+    },
 )
 def take(self, index):
     """The elements of self, as if it were 1-d, at the positions in index."""
@@ -451,7 +465,7 @@ def take_along_gradient(grad, self, indices, dim):
 
 @composite(
     "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
-    tags=frozenset({"out_apart"}),
+    tags=frozenset({"out_apart", "exact_out"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.index(3, 2, below=4), 1), {}), ((t(3, 4), t.index(5, below=12)), {})],
 )
@@ -487,6 +501,8 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
         raise RuntimeError(
             f"[embedding] Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.{indices.dtype}Tensor instead (while checking arguments for embedding)"
         )
+    if weight.size(0) == 0 and indices.numel() != 0:
+        raise RuntimeError(f"[embedding] index_select(): self indexing axis dim should be positive, got {weight.shape}")
     return Out([*indices.shape, weight.shape[1]], weight.dtype)
 
 

@@ -581,10 +581,11 @@ class Interpreter:
         if "factory" in o.tags:
             given |= {"dtype": outs[0].dtype, "device": outs[0].device}
         results = self.call(o, given)
-        for target, r in zip(outs, results if isinstance(results, tuple | list) else (results,), strict=True):
-            self.check_out(o, target, r)
+        results = results if isinstance(results, tuple | list) else (results,)
+        for i, (target, r) in enumerate(zip(outs, results, strict=True)):
+            self.check_out(o, i, target, r, arguments)
             if target.sizes != r.sizes:
-                if o.kind == "pointwise" and any(v is target for v in arguments.values()):
+                if (o.kind == "pointwise" or "pointwise" in o.tags) and any(v is target for v in arguments.values()):
                     raise RuntimeError(
                         f"[{o.name}] output with shape {target.shape} doesn't match the broadcast shape {r.shape}"
                     )
@@ -593,7 +594,7 @@ class Interpreter:
             target.memory.version += 1
         return outs[0] if len(outs) == 1 else tuple(outs)
 
-    def check_out(self, o: Operator, target: Facts, r: Facts) -> None:
+    def check_out(self, o: Operator, i: int, target: Facts, r: Facts, arguments: dict[str, Any]) -> None:
         if target.device != r.device:
             raise RuntimeError(
                 f"[{o.name}] Expected out tensor to have device {r.device}, but got {target.device} instead"
@@ -604,10 +605,9 @@ class Interpreter:
             )
         if r.dtype is target.dtype or "out_dtype" in o.tags:
             return
-        if {"exact_out", "given_out"} & o.tags:
-            raise RuntimeError(
-                f"[{o.name}] Expected out tensor to have dtype {r.dtype}, but got {target.dtype} instead"
-            )
+        if (words := o.out_words(i)) is not None:
+            said = {"result": r.dtype, "out": target.dtype, "c_result": r.dtype.cpp, "c_out": target.dtype.cpp}
+            raise RuntimeError(f"[{o.name}] {words.format(**said, **arguments)}")
         if not can_cast(r.dtype, target.dtype):
             raise RuntimeError(
                 f"[{o.name}] result type {r.dtype} can't be cast to the desired output type {target.dtype}"

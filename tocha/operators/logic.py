@@ -82,7 +82,13 @@ def bitwise_xor(x, y):
     return x ^ y
 
 
-@bitwise("bitwise_not(Tensor self) -> Tensor", dtypes=(*BOOL, *INTS), operator="__invert__", core=True)
+@bitwise(
+    "bitwise_not(Tensor self) -> Tensor",
+    dtypes=(*BOOL, *INTS),
+    operator="__invert__",
+    core=True,
+    types={"out_words": "Found dtype {out} but expected {result}"},
+)
 def bitwise_not(x):
     """Every bit the other way."""
     return ~x

@@ -76,6 +76,7 @@ def masked_fill_inplace_value_gradient(grad, mask):
     tags=_DYNAMIC | {"out_apart", "dynamic_output_shape"},
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
+    types={"out_words": "masked_select(): self and result must have the same scalar type: {result} and {out}"},
 )
 def masked_select(self, mask):
     """The elements where the mask holds, as a 1-d tensor."""
@@ -162,6 +163,7 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
     variants="function, method, out",
     aliases=("argwhere",),
     core=True,
+    types={"out_words": "nonzero: Expected out tensor to have scalar type {result} but got scalar type{out}"},
 )
 def nonzero(self):
     """The coordinates of the elements that are not zero, one row each."""

@@ -132,7 +132,7 @@ def check_norm_range(self: "Tensor", ord: "float", dim: "int[]?", name: "str") -
     aten=(
         "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     ),
-    tags=frozenset({"reduction"}),
+    tags=frozenset({"reduction", "exact_out"}),
 )
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The ord-norm of all elements, or over dim: (sum |x|^ord)^(1/ord), with its limits at 0 and infinity."""
@@ -220,6 +220,7 @@ def spread_dims(norm: "Tensor", dims: "int[]", keepdim: "bool") -> "Tensor":
     "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t(2, 3, 4), 1), {}), ((t(2, 3, 4), float("-inf")), {"dim": (0, 1), "keepdim": True})],
+    types={"out_words": "linalg.matrix_norm expected out tensor dtype {result} but got: {out}"},
 )
 def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     """A matrix norm over two dims: 1 and inf are the largest sums of columns and rows, 2 the largest singular value;
@@ -269,6 +270,7 @@ def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
 @composite(
     "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
+    types={"out_words": "linalg.norm expected out tensor dtype {result} but got: {out}"},
 )
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """A vector norm (one dim, or no order given) or a matrix norm (two dims)."""
@@ -310,6 +312,7 @@ def linalg_norm_str(self, ord, dim, keepdim, dtype):
     "norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, method, out",
     aten=(),
+    tags={"exact_out"},
 )
 def norm(self, p, dim, keepdim, dtype):
     """The norm of all elements, or over dim; 'fro' is the 2-norm."""
@@ -330,7 +333,7 @@ def norm(self, p, dim, keepdim, dtype):
         "norm.out",
         "norm.dtype_out",
     ),
-    tags=frozenset({"reduction"}),
+    tags=frozenset({"reduction", "exact_out"}),
     whole=True,
 )
 def norm_p(self, p, dim, keepdim, dtype):
@@ -381,7 +384,7 @@ def dist(self, other, p):
     "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
     node="RenormBackward0",
     variants="function, method, inplace, out",
-    tags=frozenset({"out_whole"}),
+    tags=frozenset({"out_whole", "exact_out"}),
     whole=True,
 )
 def renorm(self, p, dim, maxnorm):

@@ -6,6 +6,7 @@ gradients of formulas, which are one kernel here. Everything is in the subset th
 
 from __future__ import annotations
 
+from tocha.ir.sym_types import Symbolic
 from tocha.operators.activations import gelu, leaky_relu, relu, selu, silu
 from tocha.operators.arithmetic import abs, add, div, pow, reciprocal_times, rsub, sqrt, sub
 from tocha.operators.blend import clamp, where
@@ -421,6 +422,15 @@ def max_dim_seen(grad, self, dim, keepdim, result1):
 
 
 # ---- calls that PyTorch spells differently ---------------------------------------------------------------
+
+
+@seen_as(pow)
+def pow_seen_as(self, exponent):
+    """PyTorch's operator of two tensors takes no number for the first."""
+    numbers = int | float | complex | Symbolic
+    if isinstance(self, numbers) and not isinstance(exponent, numbers):
+        return "pow.Scalar", (self, exponent)
+    return None
 
 
 @seen_as(sub)

@@ -161,6 +161,7 @@ def mm_mat2_gradient(grad, self, mat2):
     algorithm="product",
     dtypes=(dt.int8,),
     variants="function, out",
+    types={"out_words": "Expected result dtype to be of type {result} but got {out}"},
     tags={"given_out"},
     samples=lambda t: [((t(3, 4), t(4, 5)), {}), ((t(17, 40), t(33, 40).t()), {})],
 )
@@ -244,6 +245,7 @@ def mv_vec_gradient(grad, self, vec):
     kernel="matmul",
     samples=lambda t: [((t(4), t(4)), {})],
     word="dot",
+    types={"out_words": "result dtype {out} does not match input dtype {result}"},
 )
 def dot(self, tensor):
     """The sum of the products of two vectors' elements."""
@@ -267,6 +269,7 @@ def dot_tensor_gradient(grad, self, tensor):
     variants=_OUT,
     samples=lambda t: [((t(4), t(4)), {})],
     word="dot",
+    types={"out_words": "result dtype {out} does not match input dtype {result}"},
 )
 def vdot(self, other):
     """The dot product with the first vector conjugated."""
@@ -606,6 +609,7 @@ def _conj_mul(x, y):
     autocast="lower",
     variants="function, out",
     samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {}), ((t(3, 1, 40), t(2, 40)), {})],
+    types={"out_words": "linalg.vecdot: Expected out of dtype{result} but found {out}"},
 )
 def linalg_vecdot(x, y, dim):
     """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
@@ -681,6 +685,7 @@ def check_chain(tensors: "Tensor[]") -> "none":
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
     variants="function, out",
     samples=lambda t: [(([t(3, 4), t(4, 2), t(2, 5)],), {}), (([t(4), t(4, 2), t(2)],), {})],
+    types={"out_words": "multi_dot(): expected out tensor to have dtype {result} but got {out}"},
 )
 def linalg_multi_dot(tensors):
     """The product of matrices (the first and the last may be vectors), in the order with the fewest multiplications."""

@@ -316,6 +316,7 @@ def bernoulli_p(self, p, generator):
     variants="function, method, out",
     tags=frozenset({"random", "exact_out"}),
     samples=lambda t: [((t(3, 4), 2), {}), ((t(4), 7, True), {})],
+    types={"out_words": "multinomial expects {result} tensor out, got: {out}"},
 )
 def multinomial(self, num_samples, replacement, generator):
     """Indices drawn from the distribution in each row of self, which need not sum to one."""

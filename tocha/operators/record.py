@@ -54,6 +54,8 @@ COMMUTATIVE = (
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
 # Type codes of the compute dtype; they differ in how numbers become elements of it (docs/inside/operators.md).
 AS_COMPUTED = ("T", "checked", "filled", "number", "scalar", "rounded")
+# What is said of an out= of another dtype than the result's, where an operator wants that very dtype (tag exact_out).
+USUAL_WORDS = "Expected out tensor to have dtype {c_result}, but got {c_out} instead"
 SAME, SUM_LIKE, TO_BOOL = "same", "sum_like", "to_bool"
 
 
@@ -128,6 +130,13 @@ class Operator:
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
     position: int = field(default=0, compare=False)
+
+    def out_words(self, i: int) -> str | None:
+        """What is said of an out= for result i that has another dtype, where only the result's very dtype will do."""
+        words = (self.types or {}).get("out_words")
+        if words is None:
+            return USUAL_WORDS if "exact_out" in self.tags else None
+        return words if isinstance(words, str) else words[i]
 
     @property
     def name(self) -> str:

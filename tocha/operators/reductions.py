@@ -432,6 +432,7 @@ def _xor_sum(t):
     "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
     variants="function, method, out",
     tags=frozenset({"reduction", "exact_out", "no_gradient"}),
+    types={"out_words": "Expected result to be of dtype uint64, but got {out}"},
 )
 def hash_tensor(self, dim, keepdim, mode):
     """A number that depends on every bit of the elements, over all dims or those given."""
@@ -474,7 +475,10 @@ _EXTREMES = REAL
 @reduction(
     "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     dtypes=_EXTREMES,
-    types={"loops": (dt.uint8, *_ORDERS["loops"])},
+    types={
+        "out_words": "Expected the dtype for input and out to match, but got {result} for input's dtype and {out} for out's dtype.",
+        "loops": (dt.uint8, *_ORDERS["loops"]),
+    },
     core=True,
     word="max_values_cpu",
 )
@@ -500,7 +504,10 @@ def amax_gradient(grad, self, dim, keepdim, result):
 @reduction(
     "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     dtypes=_EXTREMES,
-    types={"loops": (dt.uint8, *_ORDERS["loops"])},
+    types={
+        "out_words": "Expected the dtype for input and out to match, but got {result} for input's dtype and {out} for out's dtype.",
+        "loops": (dt.uint8, *_ORDERS["loops"]),
+    },
     core=True,
     word="min_values_cpu",
 )

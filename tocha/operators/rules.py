@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir import layout, promotion
+from tocha.ir.sym_types import Symbolic
 from tocha.operators import interpreter, record
 from tocha.operators.facts import Out, Scalar, View  # noqa: F401  (records import them from here)
 from tocha.operators.record import intrinsic, rule
@@ -125,6 +126,13 @@ def is_number(x: "Operand") -> "bool":
 def number(x: "Operand") -> "Scalar":
     """The Python number that an operand is."""
     return Scalar(x.number)
+
+
+@intrinsic("[](const Scalar&) { return true; }")
+def is_known(number: "Scalar") -> "bool":
+    """Whether somebody knows the number: not where a graph is made, if it comes from data."""
+    v = number.value
+    return not isinstance(v, Symbolic) or v.env.hint(v.expr) is not None
 
 
 @intrinsic("fill_value")
@@ -293,7 +301,8 @@ def view_strides(sizes: "int[]", strides: "int[]", shape: "int[]") -> "int[]?":
         tensor_numel *= sizes[dim]
         # the run ends where the next outer dim does not continue it
         if dim == 0 or (sizes[dim - 1] != 1 and strides[dim - 1] != tensor_numel * chunk_stride):
-            while view_dim >= 0 and (view_numel < tensor_numel or shape[view_dim] == 1):
+            # what the outer runs left is the outermost one's: no sizes need be compared
+            while view_dim >= 0 and (dim == 0 or view_numel < tensor_numel or shape[view_dim] == 1):
                 out[view_dim] = view_numel * chunk_stride
                 view_numel *= shape[view_dim]
                 view_dim -= 1

@@ -98,6 +98,7 @@ def check_ordered(self: "Tensor", name: "str") -> "none":
     algorithm="scan",
     variants="function, method, out",
     aten=("cummax.out",),
+    types={"out_words": "expected scalar_type {result} but found {out}"},
 )
 def cummax(self, dim):
     """The largest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
@@ -121,6 +122,7 @@ def cummax_gradient(grad, dim, result1):
     algorithm="scan",
     variants="function, method, out",
     aten=("cummin.out",),
+    types={"out_words": "expected scalar_type {result} but found {out}"},
 )
 def cummin(self, dim):
     """The smallest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
@@ -140,6 +142,7 @@ def cummin_gradient(grad, dim, result1):
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
     word="logcumsumexp_out_cpu",
+    types={"out_words": "expected scalar_type {result} but found {out}"},
 )
 def logcumsumexp(self, dim):
     """log(sum(exp(x))) up to and including each element of dim, without overflow."""

@@ -66,7 +66,7 @@ def gather_gradient(grad, self, dim, index):
 @native(
     "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
     kernel="scatter_src",
-    tags=_IN_PLACE,
+    tags=_IN_PLACE | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.of([[1, 0], [3, 2]]), t(2, 2)), {})],
     core=True,
@@ -89,7 +89,7 @@ def scatter_source_gradient(grad, dim, index, src):
     "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
     kernel="scatter_value",
     node="ScatterBackward1",
-    tags=_IN_PLACE,
+    tags=_IN_PLACE | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.index(2, 4, below=3), 2), {})],
     core=True,
@@ -107,7 +107,7 @@ def scatter_value_gradient(grad, dim, index):
     "scatter.src_reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
     kernel="scatter_src_reduce",
     node="NotImplemented",
-    tags=_IN_PLACE,
+    tags=_IN_PLACE | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2)), {"reduce": "multiply"})],
     aten=("scatter.reduce",),
@@ -120,7 +120,7 @@ def scatter_src_reduce(self, dim, index, src, reduce):
     "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
     kernel="scatter_value_reduce",
     node="NotImplemented",
-    tags=_IN_PLACE,
+    tags=_IN_PLACE | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), 2), {"reduce": "add"})],
 )
@@ -130,7 +130,7 @@ def scatter_value_reduce(self, dim, index, value, reduce):
 
 @native(
     "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
-    tags=_IN_PLACE,
+    tags=_IN_PLACE | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4)), {})],
     core=True,
@@ -152,7 +152,7 @@ def scatter_add_source_gradient(grad, dim, index, src):
 @native(
     "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
     algorithm="index",
-    tags=_IN_PLACE,
+    tags=_IN_PLACE | {"exact_out"},
     variants=_EVERYWHERE,
     samples=lambda t: [
         ((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4), "mean"), {}),

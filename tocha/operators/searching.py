@@ -57,6 +57,9 @@ def warn_of_copy(which: "str", t: "Tensor") -> "none":
         "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     ),
     word="searchsorted_out_cpu",
+    types={
+        "out_words": "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {out} and out_int32 flag is {out_int32}"
+    },
 )
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     """Where each value goes into the sorted sequence (or into its own row of it) so that it stays sorted."""
@@ -76,6 +79,9 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
         "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     ),
     whole=True,
+    types={
+        "out_words": "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {out} and out_int32 flag is {out_int32}"
+    },
 )
 def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     """Where a number goes into the sorted sequence so that it stays sorted."""
@@ -88,6 +94,9 @@ def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     samples=lambda t: [((t(3, 4), t.of([0.3, 0.5, 0.8])), {})],
     aten=("bucketize.Tensor",),
     whole=True,
+    types={
+        "out_words": "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {out} and out_int32 flag is {out_int32}"
+    },
 )
 def bucketize(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that each element is in."""
@@ -103,6 +112,9 @@ def bucketize(self, boundaries, out_int32, right):
     variants="function, out",
     samples=lambda t: [((0.5, t.of([0.3, 0.5, 0.8])), {"right": True})],
     whole=True,
+    types={
+        "out_words": "torch.searchsorted(): output tensor's dtype is wrong, it can only be Int(int32) or Long(int64) depending on whether out_int32 flag is True, but we got output tensor's dtype {out} and out_int32 flag is {out_int32}"
+    },
 )
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that a number is in."""

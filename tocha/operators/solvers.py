@@ -144,6 +144,7 @@ def _linalg_solve_ex(A, B, left, check_errors):
     variants=_OUT,
     samples=_systems,
     aten=("linalg_solve_ex.out",),
+    tags={"exact_out"},
 )
 def linalg_solve_ex(A, B, left, check_errors):
     """linalg.solve with a code per matrix (0: fine) in place of an error."""
@@ -222,6 +223,7 @@ def column_major_copy_gradient(grad):
         "triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)",
     ),
     whole=True,
+    tags={"exact_out"},
 )
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """Deprecated form of linalg.solve_triangular, which also copies A."""
@@ -378,6 +380,7 @@ def inverse_gradient(grad, result0):
     variants=_OUT,
     samples=squares,
     whole=True,
+    tags={"exact_out"},
 )
 def linalg_inv_ex(A, check_errors):
     """linalg.inv with a code per matrix (0: fine) in place of an error."""
@@ -592,6 +595,7 @@ def slogdet_gradient(grad0, grad1, A, result0, result2, result3):
     variants=_OUT,
     samples=squares,
     aten=("linalg_slogdet.out",),
+    tags={"exact_out"},
 )
 def linalg_slogdet(A):
     """The sign (for complex matrices the unit number) of the determinants, and the logarithm of their magnitude."""

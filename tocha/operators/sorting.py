@@ -59,7 +59,7 @@ def argsort(self, dim, descending, stable):
     return indices
 
 
-@composite("msort(Tensor self) -> Tensor", variants="function, method, out")
+@composite("msort(Tensor self) -> Tensor", variants="function, method, out", tags={"exact_out"})
 def msort(self):
     """Sorted along the first dim."""
     values, _ = op.sort(self, 0)
@@ -98,6 +98,12 @@ def topk_gradient(grad, self, dim, result1):
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), 3, 0, True), {})],
+    types={
+        "out_words": (
+            "output values must be of same type as input: {result}, not {out}",
+            "output indices must be of scalar type Long, not {out}",
+        )
+    },
 )
 def kthvalue(self, k, dim, keepdim):
     """The k-th smallest element along dim, counted from 1, and where it is."""

@@ -411,6 +411,12 @@ def nanmedian_dim_gradient(grad, self, dim, keepdim, result1):
     algorithm="sort",
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
+    types={
+        "out_words": (
+            "expected scalar type '{result}' but got '{out}' for values output",
+            "expected scalar type '{result}' but got '{out}' for indices output",
+        )
+    },
 )
 def mode(self, dim, keepdim):
     """The most frequent values along dim (the smallest of several) and where they last occur."""
@@ -499,6 +505,7 @@ def quantile_of(
     autocast="float32",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.of([0.25, 0.5])), {"dim": 1}), ((t(3, 4), t.of(0.4)), {})],
+    types={"out_words": "quantile() out tensor must be same dtype as the input tensor: {result}, not {out}"},
 )
 def quantile(self, q, dim, keepdim, interpolation):
     """The q-th quantiles of all elements, or along dim; NaN where there is one."""
@@ -510,6 +517,7 @@ def quantile(self, q, dim, keepdim, interpolation):
     "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
     autocast="float32",
     variants="function, method, out",
+    types={"out_words": "quantile() out tensor must be same dtype as the input tensor: {result}, not {out}"},
 )
 def quantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of all elements, or along dim."""
@@ -524,6 +532,7 @@ def quantile_scalar(self, q, dim, keepdim, interpolation):
     autocast="float32",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.of([0.25, 0.5])), {"dim": 1, "keepdim": True})],
+    types={"out_words": "quantile() out tensor must be same dtype as the input tensor: {result}, not {out}"},
 )
 def nanquantile(self, q, dim, keepdim, interpolation):
     """The q-th quantiles of the elements that are not NaN."""
@@ -535,6 +544,7 @@ def nanquantile(self, q, dim, keepdim, interpolation):
     "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
     autocast="float32",
     variants="function, method, out",
+    types={"out_words": "quantile() out tensor must be same dtype as the input tensor: {result}, not {out}"},
 )
 def nanquantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of the elements that are not NaN."""
@@ -652,6 +662,9 @@ def bincount_facts(self, weights, minlength):
     variants="function, method, out",
     tags=frozenset({"no_gradient"}),
     word="histogram_cpu",
+    types={
+        "out_words": "torch.histogram: input tensor and hist tensor should have the same dtype, but got input {result} and hist {out}"
+    },
 )
 def histc(self, bins, min, max):
     """Counts in equal bins between min and max; where both are equal, between the smallest and largest element."""

@@ -20,13 +20,17 @@ def dense_copy_gradient(grad):
     return grad
 
 
-@composite("alias_copy(Tensor self) -> Tensor", node="AliasBackward0_copy", variants=_COPY, whole=True)
+@composite(
+    "alias_copy(Tensor self) -> Tensor", node="AliasBackward0_copy", variants=_COPY, whole=True, tags={"exact_out"}
+)
 def alias_copy(self):
     """A contiguous copy."""
     return op._dense_copy(self)
 
 
-@native("detach_copy(Tensor self) -> Tensor", algorithm="memory", kernel="_dense_copy", variants=_COPY)
+@native(
+    "detach_copy(Tensor self) -> Tensor", algorithm="memory", kernel="_dense_copy", variants=_COPY, tags={"exact_out"}
+)
 def detach_copy(self):
     """A contiguous copy. It has a history, but one without a derivative."""
     return Out(self.shape, self.dtype)
@@ -37,7 +41,7 @@ def detach_copy(self):
     node="AsStridedBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
-    tags=frozenset({"memory_order"}),
+    tags=frozenset({"memory_order", "exact_out"}),
     whole=True,
 )
 def as_strided_copy(self, size, stride, storage_offset):
@@ -51,6 +55,7 @@ def as_strided_copy(self, size, stride, storage_offset):
     variants=_COPY,
     samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
     whole=True,
+    tags={"exact_out"},
 )
 def expand_copy(self, size, implicit):
     """expand, copied."""
@@ -63,6 +68,7 @@ def expand_copy(self, size, implicit):
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (1, 0)), {})],
     whole=True,
+    tags={"exact_out"},
 )
 def permute_copy(self, dims):
     """permute, copied."""
@@ -75,39 +81,58 @@ def permute_copy(self, dims):
     variants=_COPY,
     aten=("transpose_copy.int",),
     whole=True,
+    tags={"exact_out"},
 )
 def transpose_copy(self, dim0, dim1):
     """transpose, copied."""
     return op._dense_copy(self.transpose(dim0, dim1))
 
 
-@composite("t_copy(Tensor self) -> Tensor", node="TBackward0_copy", variants=_COPY, whole=True)
+@composite("t_copy(Tensor self) -> Tensor", node="TBackward0_copy", variants=_COPY, whole=True, tags={"exact_out"})
 def t_copy(self):
     """t, copied."""
     return op._dense_copy(self.t())
 
 
-@composite("squeeze_copy(Tensor self) -> Tensor", node="SqueezeBackward0_copy", variants=_COPY, whole=True)
+@composite(
+    "squeeze_copy(Tensor self) -> Tensor", node="SqueezeBackward0_copy", variants=_COPY, whole=True, tags={"exact_out"}
+)
 def squeeze_copy(self):
     """squeeze, copied."""
     return op._dense_copy(self.squeeze())
 
 
-@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1_copy", variants=_COPY, whole=True)
+@composite(
+    "squeeze_copy.dim(Tensor self, int dim) -> Tensor",
+    node="SqueezeBackward1_copy",
+    variants=_COPY,
+    whole=True,
+    tags={"exact_out"},
+)
 def squeeze_copy_dim(self, dim):
     """squeeze, copied."""
     return op._dense_copy(self.squeeze(dim))
 
 
 @composite(
-    "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2_copy", variants=_COPY, whole=True
+    "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor",
+    node="SqueezeBackward2_copy",
+    variants=_COPY,
+    whole=True,
+    tags={"exact_out"},
 )
 def squeeze_copy_dims(self, dim):
     """squeeze, copied."""
     return op._dense_copy(squeeze_dims(self, dim))
 
 
-@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", node="UnsqueezeBackward0_copy", variants=_COPY, whole=True)
+@composite(
+    "unsqueeze_copy(Tensor self, int dim) -> Tensor",
+    node="UnsqueezeBackward0_copy",
+    variants=_COPY,
+    whole=True,
+    tags={"exact_out"},
+)
 def unsqueeze_copy(self, dim):
     """unsqueeze, copied."""
     return op._dense_copy(self.unsqueeze(dim))
@@ -119,6 +144,7 @@ def unsqueeze_copy(self, dim):
     variants=_COPY,
     aten=("select_copy.int",),
     whole=True,
+    tags={"exact_out"},
 )
 def select_copy(self, dim, index):
     """select, copied."""
@@ -131,6 +157,7 @@ def select_copy(self, dim, index):
     variants=_COPY,
     aten=("slice_copy.Tensor",),
     whole=True,
+    tags={"exact_out"},
 )
 def slice_copy(self, dim, start, end, step):
     """A slice along dim, copied."""
@@ -142,6 +169,7 @@ def slice_copy(self, dim, start, end, step):
     node="NarrowCopyBackward0",
     variants="function, method, out",
     whole=True,
+    types={"out_words": "Expected self.dtype() == output.dtype() to be true, but got false: {result} and {out}"},
 )
 def narrow_copy(self, dim, start, length):
     """narrow, copied."""
@@ -154,6 +182,7 @@ def narrow_copy(self, dim, start, length):
     variants=_COPY,
     samples=lambda t: [((t(3, 7), 1, 3, 2), {})],
     whole=True,
+    tags={"exact_out"},
 )
 def unfold_copy(self, dimension, size, step):
     """unfold, copied."""
@@ -165,6 +194,7 @@ def unfold_copy(self, dimension, size, step):
     node="DiagonalBackward0_copy",
     variants=_COPY,
     whole=True,
+    tags={"exact_out"},
 )
 def diagonal_copy(self, offset, dim1, dim2):
     """diagonal, copied."""
@@ -177,6 +207,7 @@ def diagonal_copy(self, offset, dim1, dim2):
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (3, 2, 2)), {})],
     whole=True,
+    tags={"exact_out"},
 )
 def view_copy(self, size):
     """view, copied; reshape where no view is."""
@@ -188,6 +219,7 @@ def view_copy(self, size):
     variants=_COPY,
     samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {})],
     whole=True,
+    tags={"exact_out"},
 )
 def view_copy_dtype(self, dtype):
     """view as another dtype, copied."""

@@ -19,7 +19,7 @@ import os
 import sys
 import types
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tocha._core.on_demand import Later
@@ -75,6 +75,57 @@ class Group:
         return [n.removeprefix(f"{self._prefix}.") for n in self._module.names() if n.startswith(f"{self._prefix}.")]
 
 
+class Patch(contextlib.ContextDecorator):
+    """Other values for a while: around a block, any number of times, a function, or every test of a class of them."""
+
+    def __init__(self, module: ConfigModule, changes: dict[str, Any]) -> None:
+        self.module, self.changes = module, changes
+        self.open: list[contextlib.ExitStack] = []
+
+    def __enter__(self) -> None:
+        with contextlib.ExitStack() as around:
+            for name, value in self.changes.items():
+                around.callback(setattr, self.module, name, getattr(self.module, name))
+                setattr(self.module, name, value)
+            self.open.append(around.pop_all())
+
+    def __exit__(self, *raised: Any) -> None:
+        self.open.pop().close()
+
+    def __call__(self, function: Any) -> Any:
+        if not isinstance(function, type):
+            return super().__call__(function)
+        if not issubclass(function, sys.modules["unittest"].TestCase if "unittest" in sys.modules else ()):
+            raise AssertionError("[config] settings can be patched for a class only if that is a unittest.TestCase")
+        patch_class(function, self)
+        return function
+
+
+def patch_class(case: Any, patch: Patch) -> None:
+    """Puts a patch around all tests of a class."""
+    set_up, tear_down = case.setUpClass.__func__, case.tearDownClass.__func__
+
+    def setUpClass(cls: Any) -> None:
+        patch.__enter__()
+        try:
+            set_up(cls)
+        except BaseException:  # unittest ends no class that did not begin
+            patch.__exit__()
+            raise
+
+    def tearDownClass(cls: Any) -> None:
+        try:
+            tear_down(cls)
+        finally:
+            patch.__exit__()
+
+    case.setUpClass, case.tearDownClass = classmethod(setUpClass), classmethod(tearDownClass)
+
+
+# What a module of settings keeps beside them.
+MACHINERY = frozenset({"_table", "_without_effect", "_aliases", "_or_none", "_said", "_kept", "_elsewhere"})
+
+
 class ConfigModule(types.ModuleType):
     """A module whose attributes are settings."""
 
@@ -93,7 +144,7 @@ class ConfigModule(types.ModuleType):
         raise AttributeError(f"[config] no such setting: {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
+        if name in MACHINERY or name.startswith("__"):
             raise AttributeError(name)
         if any(n.startswith(f"{name}.") for n in (*self._table, *self._without_effect)):
             return Group(self, name)
@@ -107,7 +158,7 @@ class ConfigModule(types.ModuleType):
         return self._kept.get(name, self._without_effect[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_"):
+        if name.startswith("_") and name not in self.__dict__.get("_without_effect", ()):
             super().__setattr__(name, value)
             return
         self._check_known(name)
@@ -144,18 +195,7 @@ class ConfigModule(types.ModuleType):
         for name in every:
             self._check_known(name)
 
-        @contextlib.contextmanager
-        def changed() -> Iterator[None]:
-            before = {k: getattr(self, k) for k in every}
-            try:
-                for k, v in every.items():
-                    setattr(self, k, v)
-                yield
-            finally:
-                for k, v in before.items():
-                    setattr(self, k, v)
-
-        return changed()
+        return Patch(self, every)
 
     # -- all of them
 
@@ -166,7 +206,7 @@ class ConfigModule(types.ModuleType):
         """Every setting by its name."""
         return {n: copy.deepcopy(getattr(self, n)) for n in sorted([*self._table, *self._without_effect])}
 
-    get_config_copy = shallow_copy_dict = save_config_portable = to_dict
+    get_config_copy = shallow_copy_dict = save_config_portable = get_serializable_config_copy = to_dict
 
     def save_config(self) -> bytes:
         """What was changed, as bytes: for load_config, here or in another process."""

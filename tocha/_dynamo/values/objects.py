@@ -572,6 +572,12 @@ class ClassValue(Value):
         return super().iterate(f)
 
     def item(self, f: Frame, key: Value) -> Value:
+        written = f.class_function(type(self.value), "__getitem__")
+        if written is not None and not isinstance(self.value, enum.EnumMeta):
+            return written.call(f, [self, key], {})
+        made, _ = find_in_class(self.value, "__class_getitem__")
+        if written is None and isinstance(getattr(made, "__func__", None), types.FunctionType):
+            return self.get_attribute(f, "__class_getitem__").call(f, [key], {})
         return f.fold(lambda c, k: c[k], [self, key], {})
 
     def reconstruct(self, cg: Codegen) -> None:
@@ -602,6 +608,8 @@ class FunctionApply(Value):
 
         cls: type[Function] = self.owner.value
         if not cls.__module__.startswith("tocha."):
+            if not all(map(custom_functions.fits_in_graph, (*args, *kwargs.values()))):
+                return custom_functions.captured(f, self.owner, args, kwargs)
             custom_functions.look_into(f, self.owner, args, kwargs)
         return f.out.call(f, "call_function", types.MethodType(Function.apply.__func__, cls), args, kwargs)  # type: ignore[attr-defined]
 

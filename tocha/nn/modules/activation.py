@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from tocha import _C
+from tocha.backends.mha import get_fastpath_enabled
 from tocha.nn import functional as F
 from tocha.nn import init
 from tocha.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -656,10 +657,14 @@ class MultiheadAttention(Module):
             k_proj_weight=self.k_proj_weight, v_proj_weight=self.v_proj_weight,
             average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
-        return (output.transpose(0, 1) if batch_first else output), weights
+        if not batch_first:
+            return output, weights
+        output = output.transpose(0, 1)
+        # What PyTorch's kernel for inference gives is contiguous.
+        return (output.contiguous() if self._slow_because(query, key, value) is None else output), weights
 
-    def _attend_within(self, query: Tensor, key: Tensor, value: Tensor, unmasked: bool) -> Tensor:
-        """The self-attention of a nested tensor, each component for itself; in inference only, as in PyTorch."""
+    def _slow_because(self, query: Tensor, key: Tensor, value: Tensor) -> str | None:
+        """Why PyTorch would not run its kernel for inference, or None."""
         trains = query.requires_grad or any(p.requires_grad for p in self.parameters())
         obstacles = {
             "training is enabled": self.training,
@@ -667,10 +672,20 @@ class MultiheadAttention(Module):
             and trains,
             "non-self attention was used (query, key, and value are not the same Tensor)": not (query is key is value),
             "batch_first was not True": not self.batch_first,
-            "masks were given beside a nested tensor": not unmasked,
             "key and value have sizes of their own": not self._qkv_same_embed_dim,
+            "in_proj_bias was None": self.in_proj_bias is None,
+            "self.bias_k was not None": self.bias_k is not None,
+            "add_zero_attn was enabled": self.add_zero_attn,
+            "self.num_heads is not even": self.num_heads % 2 != 0,
+            "torch.backends.mha.get_fastpath_enabled() was not True": not get_fastpath_enabled(),
         }
-        why = next((text for text, found in obstacles.items() if found), None)
+        return next((text for text, found in obstacles.items() if found), None)
+
+    def _attend_within(self, query: Tensor, key: Tensor, value: Tensor, unmasked: bool) -> Tensor:
+        """The self-attention of a nested tensor, each component for itself; in inference only, as in PyTorch."""
+        why = self._slow_because(query, key, value)
+        if why is None and not unmasked:
+            why = "masks were given beside a nested tensor"
         if why is not None:
             raise AssertionError(
                 f"MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because {why}"

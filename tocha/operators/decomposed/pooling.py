@@ -10,7 +10,7 @@ import math
 from typing import Any, NamedTuple
 
 from tocha.ir import dtypes as dt
-from tocha.operators.decomposed.parts import along, counted, raised
+from tocha.operators.decomposed.parts import along, counted, raised, summed
 from tocha.operators.facts import Facts
 from tocha.operators.pooling import (
     _average_windows,
@@ -48,12 +48,19 @@ def adaptive_bounds(x: Facts, size: Any, out: Any) -> tuple[Facts, Facts]:
 
 
 def adaptive_taps(x: Facts, size: Any, out: Any) -> list[Tap]:
+    if not (isinstance(size, int) and isinstance(out, int)):
+        raise NotImplementedError("the parts of windows whose number of places changes")
     starts, ends = adaptive_bounds(x, size, out)
     lengths = window_lengths(int(size), int(out))
     return [
         Tap((starts + k).clamp_max(size - 1), None if k < min(lengths) else starts + k < ends)
         for k in range(max(lengths))
     ]
+
+
+def is_one_window(kernel: Any, sizes: Any) -> bool:
+    """Whether an adaptive pool takes everything together, as at the end of most networks of convolutions."""
+    return not kernel and all(isinstance(n, int) and n == 1 for n in sizes)
 
 
 def window_lengths(size: int, out: int) -> list[int]:
@@ -159,6 +166,9 @@ def average_windows_in_parts(self, sizes, kernel, stride, padding, count_include
     x = raised(self)
     if product(sizes) == 0:
         return op.zeros([*self.sizes[:first], *sizes], dtype=self.dtype, device=self.device)
+    if is_one_window(kernel, sizes):
+        whole = summed(x, range(first, x.ndim), True)
+        return divided(whole, product(self.sizes[first:])).to(self.dtype)
     total: Any = None
     for taps in itertools.product(*taps_of(x, sizes, kernel, stride, padding, [1] * len(sizes))):
         places, inside = together(taps, sizes)
@@ -186,6 +196,8 @@ def average_windows_backward_in_parts(self, shape, sizes, kernel, stride, paddin
         return op.zeros(shape, dtype=self.dtype, device=self.device)
     by = divisors(self, shape, sizes, kernel, stride, padding, count_include_pad, divisor)
     shares = divided(raised(self), by)
+    if is_one_window(kernel, sizes):
+        return shares.expand(shape).to(self.dtype)
     if kernel:
         by_dim = [
             covering_taps(self, shape[first + d], n, kernel[d], stride[d], padding[d]) for d, n in enumerate(sizes)

@@ -16,6 +16,10 @@ def with_made_words(x):
     return x + 1
 
 
+def of_three(x):
+    assert len(x) == 3, "three"
+
+
 def two_found(x):
     places = x.nonzero()
     assert places.size(0) == 2, "not two"

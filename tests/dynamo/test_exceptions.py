@@ -2,9 +2,11 @@
 
 import weakref
 
+import asserting
 import pytest
 
 import tocha
+from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.testing import CompileCounter
 
 X = tocha.ones(2)
@@ -283,3 +285,43 @@ def test_wrong_arguments():
         return found, x + 1
 
     assert tocha.compile(messages, backend="eager", fullgraph=True)(tocha.ones(1))[0] == messages(tocha.ones(1))[0]
+
+
+def _refuses(x):
+    raise Coded(len(x), hint="h")
+
+
+class Unfinished(tocha.nn.Module):
+    def forward(self, x):
+        return self.layer(x)
+
+
+def _finally_raises(x):
+    try:
+        return x + 1
+    finally:
+        raise ValueError("at the end")
+
+
+@pytest.mark.parametrize(
+    "function, said, lines",
+    [
+        (_refuses, "Coded(2)", ["_refuses"]),
+        (lambda x: _refuses(x.sin()) + 1, "Coded(2)", ["<lambda>", "_refuses"]),
+        (lambda x: [x][3], "IndexError('list index out of range')", ["<lambda>"]),
+        (Unfinished(), "AttributeError(\"'Unfinished' object has no attribute 'layer'\")", ["forward", "__getattr__"]),
+        (asserting.of_three, "AssertionError('three')", ["of_three"]),
+        (_finally_raises, "ValueError('at the end')", ["_finally_raises"]),
+    ],
+)
+def test_an_exception_that_leaves_a_whole_graph_is_refused(function, said, lines):
+    """fullgraph=True promises one graph: a program that raises has none. Without it the exception is the program's."""
+    with pytest.raises(Unsupported) as caught:
+        tocha.compile(function, backend="eager", fullgraph=True)(X)
+    text = str(caught.value)
+    assert f"Observed exception: {said}" in text
+    places = text.split("from user code:")[1].strip().splitlines()
+    assert [line.rsplit(" ", 1)[1] for line in places] == lines
+    with pytest.raises(Exception) as caught:
+        tocha.compile(function, backend="eager")(X)
+    assert not isinstance(caught.value, Unsupported)

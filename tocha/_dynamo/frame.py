@@ -523,6 +523,7 @@ class Frame:
 
     def passed_by(self, error: Any) -> None:
         """An exception left this frame: its traceback would show it, unless the frame stands for native code."""
+        error.left = error.left or self
         if not self.code.co_filename.startswith(_TRACER):
             error.from_below = True
 

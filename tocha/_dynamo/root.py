@@ -139,10 +139,13 @@ class RootFrame(Frame):
             if value.of_operator:
                 raise Escapes from raised
             self.out.check_generators()
-            whole = self.out.fullgraph or self.out.error_on_break
-            if value.from_below and not self.out.calls and not whole:
+            if self.out.fullgraph or self.out.error_on_break:
+                refused = Unsupported("exception", f"Observed exception: {value.words()}")
+                refused.stack = (value.left or self).user_stack()
+                raise refused from raised
+            if value.from_below and not self.out.calls:
                 raise Escapes from raised  # nothing to capture before it
-            if value.from_below and not whole:
+            if value.from_below:
                 raise Unsupported("exception", value.describe()) from raised
             cg.side_effects([value])
             self._leave_break_setting(cg)

@@ -87,6 +87,12 @@ class ExceptionValue(ObjectValue):
         self.raised = False  # it has a traceback
         self.of_operator = False  # raised by an operator for its arguments
         self.from_below = False  # came out of a function that was inlined, or out of an instruction: they say it best
+        self.left: Frame | None = None  # the innermost function that it came out of
+
+    def words(self) -> str:
+        """As repr() shows it; arguments that are not constants by their kind."""
+        shown = [repr(a.constant()) if a.is_constant() else a.describe() for a in (v.realize() for v in self.args)]
+        return f"{self.cls.__name__}({', '.join(shown)})"
 
     def initialize(self, f: Frame, args: list[Value], kwargs: dict[str, Value], complete: bool = True) -> None:
         """What the native __new__ (and __init__, if complete) make of their arguments."""

@@ -55,7 +55,9 @@ _add(
     "Use plain tensors in compiled code.",
 )
 _add(22, "autograd", "Differentiation inside captured code is not captured.", "Differentiate outside of compiled code, or set tocha._dynamo.config.trace_autograd_ops = True.")  # fmt: skip
-_add(23, "import", "An import that would load a module cannot be captured.", "Import at the top of the file.")
+_add(
+    23, "import", "A module could not be imported.", "Import it at the top of the file, where its error can be handled."
+)
 _add(24, "random", "Python's or NumPy's random numbers were drawn.", "Draw them outside, or use tocha's.")
 _add(
     25, "native_iterator", "An iterator made outside of compiled code was advanced.", "Make it inside, or pass a list."

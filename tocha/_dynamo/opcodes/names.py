@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import types
 from typing import Any
 
+from tocha._dynamo import imports
 from tocha._dynamo.bytecode import VERSION
 from tocha._dynamo.opcodes.registry import opcode
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.resume import cells_of
-from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import NULL, Unbound
 from tocha._dynamo.values.functions import CellValue
-from tocha._dynamo.values.objects import ModuleValue, SuperValue
+from tocha._dynamo.values.objects import SuperValue
 
 
 def load_local(f: Any, name: str) -> None:
@@ -202,20 +199,9 @@ def delete_attr(f: Any, i: Any) -> None:
 @opcode("IMPORT_NAME")
 def import_name(f: Any, i: Any) -> None:
     level, wanted = f.pop_many(2)
-    name = f.code.co_names[i.arg]
-    if level.constant():
-        name = importlib.util.resolve_name("." * level.constant() + name, f.globals.get("__package__") or "")
-    if name not in sys.modules:
-        raise Unsupported("import", f"import of {name}")
-    module = sys.modules[name if wanted.constant() else name.split(".")[0]]
-    f.push(ModuleValue(module, Source("object", module, None, module.__name__)))
+    f.push(imports.import_name(f, f.code.co_names[i.arg], wanted.constant() or (), level.constant()))
 
 
 @opcode("IMPORT_FROM")
 def import_from(f: Any, i: Any) -> None:
-    module, name = f.top(), f.code.co_names[i.arg]
-    inner = sys.modules.get(f"{module.value.__name__}.{name}")
-    if not hasattr(module.value, name) and isinstance(inner, types.ModuleType):
-        f.push(ModuleValue(inner, Source("object", inner, None, inner.__name__)))
-        return
-    f.push(module.get_attribute(f, name))
+    f.push(imports.import_from(f, f.top(), f.code.co_names[i.arg]))

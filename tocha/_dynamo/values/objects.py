@@ -637,6 +637,8 @@ class ModuleValue(Value):
             found = getattr(self.value, name)
         except AttributeError as e:
             f.raise_(AttributeError, *e.args)
+        except Exception as e:  # of a __getattr__ of the module's own
+            f.raise_real(e)
         return f.wrap(found, self.source.attribute(name) if self.source else None)
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:

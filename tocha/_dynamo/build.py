@@ -18,6 +18,7 @@ from tocha._dynamo import leaves, native_calls
 from tocha._dynamo.guards import own_order
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
+from tocha._dynamo.values import cached
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant, is_plain
 from tocha._dynamo.values.containers import (
@@ -51,7 +52,6 @@ _NATIVE_CALLABLES = (
     types.GetSetDescriptorType,
     types.MemberDescriptorType,
     types.ClassMethodDescriptorType,
-    functools._lru_cache_wrapper,
 )
 
 
@@ -382,6 +382,7 @@ _MAKERS: list[tuple[Any, Any]] = [
     (range, _range),
     (slice, _slice),
     (functools.partial, _partial),
+    (functools._lru_cache_wrapper, cached.wrap),
     (BaseException, _exception),
     (weakref.ref, _weak_reference),
     (contextvars.ContextVar, _context_variable),

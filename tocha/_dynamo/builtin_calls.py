@@ -83,8 +83,6 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         raise Unsupported(
             "disabled", f"Skip calling `torch.compiler.disable()`d function: {function!r}{_why(function)}"
         )
-    if isinstance(function, functools._lru_cache_wrapper):
-        return _cached(f, function, args, kwargs)
     if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
         return _descriptor(f, function, args, kwargs)
     if leaves.is_operator(function):
@@ -653,22 +651,6 @@ def _on_constants(function: Any) -> Callable:
 
 for _matching in (re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.compile, re.escape):
     known(_matching)(_on_constants(_matching))
-
-
-def _cached(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """functools.lru_cache: equal arguments get the same object. What was kept before captured code ran is not asked."""
-    call = f.wrap(function.__wrapped__, None).call
-    given = [*args, *kwargs.values()]
-    try:
-        key = (id(function), *[a.realize().constant() for a in given], *kwargs)
-        if function.cache_parameters()["typed"]:
-            key += tuple(a.python_type() for a in given)
-        hash(key)
-    except (NotConstant, TypeError):
-        return call(f, args, kwargs)
-    if key not in f.out.cached:
-        f.out.cached[key] = call(f, args, kwargs)
-    return f.out.cached[key]
 
 
 def nothing_is_handled(_: Any) -> bool:

@@ -15,6 +15,7 @@ from tocha._core.library_name import ours
 from tocha._dynamo import draws, leaves, operators, polyfills
 from tocha._dynamo.native_calls import CALLS, call_polyfill
 from tocha._dynamo.refusals import Forbidden, Unsupported
+from tocha._dynamo.values import cached
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import (
@@ -363,6 +364,7 @@ TYPES: dict[Any, Any] = {
     super: _super,
     object: _object,
     functools.partial: _partial,
+    functools._lru_cache_wrapper: cached.make,
     types.MethodType: _method,
     types.CellType: _cell,
     weakref.ref: make_reference,

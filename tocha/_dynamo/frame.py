@@ -5,11 +5,11 @@ from __future__ import annotations
 import builtins
 import copy
 import enum
+import functools
 import inspect
 import os
 import types
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tocha._core.library_name import ours
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = DEFAULT_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
 _GENERATOR = 0x20 | 0x80 | 0x200
+_FOUND_AGAIN = (types.FunctionType, classmethod, staticmethod, property, functools._lru_cache_wrapper)
 _TRACER = os.path.dirname(__file__) + os.sep
 _LIBRARY = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _LIBRARIES = ("tocha", "builtins", "collections", "typing", "functools", "enum", "dataclasses", "abc", "contextlib")
@@ -43,7 +44,7 @@ def is_of_library(cls: type) -> bool:
     return ours(cls.__module__).split(".")[0] in _LIBRARIES
 
 
-@lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=1024)
 def lacks(*names: str) -> Any:
     """A test of classes, the same one for the same names: neither they nor their bases hold any of them."""
 
@@ -199,7 +200,7 @@ class Frame:
         source = Source("object", cls, None, cls.__qualname__).attribute(name)
         if isinstance(found, property):
             self.out.guards.add(source, "same", found)
-        if isinstance(found, (types.FunctionType, classmethod, staticmethod, property)) or not hasattr(type(found), "__get__"):  # fmt: skip
+        if isinstance(found, _FOUND_AGAIN) or not hasattr(type(found), "__get__"):
             return source
         if in_python(type(found)):  # a descriptor: reading it from the class would ask it
             return Source("object", holder, None, holder.__qualname__).attribute("__dict__").item(name)
@@ -224,7 +225,7 @@ class Frame:
     def attribute_of_class(self, value: Value, cls: type, name: str) -> Value | None:
         """A Python method or property of a class, bound; None where it is native or missing."""
         found, holder = find_in_class(cls, name)
-        if isinstance(found, (types.FunctionType, property, classmethod, staticmethod)):
+        if isinstance(found, _FOUND_AGAIN):
             return bind(self, found, value, cls, self.class_source(cls, holder, name, found))
         if found is MISSING or callable(found) or hasattr(type(found), "__get__"):
             return None

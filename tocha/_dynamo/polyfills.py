@@ -597,3 +597,33 @@ def nlargest(n, iterable, key=None):
 
 for _original, _function in ((heapq.nsmallest, nsmallest), (heapq.nlargest, nlargest)):
     SUBSTITUTES[id(_original)] = (_original, _function)
+
+
+def _cached_get(self, instance, owner=None):
+    """Up to 3.11 it takes a lock, which captured code has no need of."""
+    if instance is None:
+        return self
+    if self.attrname is None:
+        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+    try:
+        kept = instance.__dict__
+    except AttributeError:
+        text = f"No '__dict__' attribute on {type(instance).__name__!r} instance to cache {self.attrname!r} property."
+        raise TypeError(text) from None
+    if self.attrname not in kept:
+        kept[self.attrname] = self.func(instance)
+    return kept[self.attrname]
+
+
+def _lru_cache(maxsize=128, typed=False):
+    if isinstance(maxsize, int):
+        maxsize = max(maxsize, 0)
+    elif callable(maxsize) and isinstance(typed, bool):
+        return functools._lru_cache_wrapper(maxsize, 128, typed, None)
+    elif maxsize is not None:
+        raise TypeError("Expected first argument to be an integer, a callable, or None")
+    return lambda function: functools._lru_cache_wrapper(function, maxsize, typed, None)
+
+
+for _original, _function in ((functools.cached_property.__get__, _cached_get), (functools.lru_cache, _lru_cache)):
+    SUBSTITUTES[id(_original)] = (_original, _function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +50,7 @@ def is_other_native(found: Any, name: str) -> bool:
 
 def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     """The descriptor protocol: what obj.name is, when the class holds `found`."""
-    if isinstance(found, types.FunctionType):
-        return MethodValue(f.wrap(found, source), owner)
-    if isinstance(found, _C._capture.Wrapper):
+    if isinstance(found, types.FunctionType | functools._lru_cache_wrapper | _C._capture.Wrapper):
         return MethodValue(f.wrap(found, source), owner)
     if isinstance(found, classmethod):
         inner = f.wrap(found.__func__, source.attribute("__func__") if source else None)

@@ -98,6 +98,7 @@ def test_caches_can_be_switched_off(folder, compilations):
             tocha._dynamo.reset()
             tocha.compile(lambda x: x * 1.5 - 7, backend="inductor")(tocha.ones(3))
     assert compilations == {"lowered": 2, "compiled": 2}
+    assert not [path for path in folder.rglob("*") if path.is_file()]  # nothing is kept either
 
 
 def step(x, w, b):

@@ -222,6 +222,15 @@ def test_a_place_outside_changes_nothing():
     assert tocha.equal(x, before)
 
 
+@pytest.mark.parametrize("sizes", [(5,), (2, 2, 3), (1, 2, 3)], ids=str)
+@pytest.mark.parametrize("write", [lambda x, y: x.copy_(y), lambda x, y: x.masked_fill_(y > 0, 1.0)], ids=["copy_", "masked_fill_"])  # fmt: skip
+def test_what_does_not_broadcast_to_a_tensor_is_not_written_to_it(write, sizes):
+    x = tocha.zeros(2, 3)
+    with pytest.raises(RuntimeError, match=r"must match the size|doesn't match the broadcast shape"):
+        tocha.compile(write)(x, tocha.ones(sizes))
+    assert x.tolist() == [[0] * 3] * 2
+
+
 # One write or read of a 6x8 tensor, as text.
 bounds = st.tuples(st.integers(0, 5), st.integers(1, 6)).filter(lambda t: t[0] < t[1])
 places = st.one_of(

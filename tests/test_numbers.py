@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import tocha
+from tocha.ir.dtypes import DTYPES
+from tocha.operators.held import check_held
 
 INF, NAN = float("inf"), float("nan")
 
@@ -130,6 +132,109 @@ def test_parameters_and_bounds_are_checked_and_operands_wrap() -> None:
             refused()
     assert (x + 300).tolist() == [45, 45]
     assert (x * 300).tolist() == [44, 44]
+
+
+def same_compiled(f, *args) -> None:
+    """A compiled call gives what the uncompiled one does, or is refused as it is."""
+    tocha._dynamo.reset()  # or numbers that change from call to call are symbols
+    try:
+        wanted = f(*[a.clone() for a in args])
+    except RuntimeError as e:
+        with pytest.raises(RuntimeError, match="value cannot be converted to type") as found:
+            tocha.compile(f)(*[a.clone() for a in args])
+        assert str(e).partition(" overflow")[0] in str(found.value)
+    else:
+        tocha.testing.assert_close(tocha.compile(f)(*[a.clone() for a in args]), wanted, equal_nan=True)
+
+
+WRITES = {
+    "fill_": lambda x, v: x.fill_(v),
+    "assignment": lambda x, v: x.__setitem__(0, v),
+    "masked_fill_": lambda x, v: x.masked_fill_(x == 0, v),
+    "masked_fill": lambda x, v: x.masked_fill(x == 0, v),
+    "full_like": lambda x, v: tocha.full_like(x, v),
+    "new_full": lambda x, v: x.new_full((2,), v),
+    "where": lambda x, v: tocha.where(x == 0, x, v),
+    "constant_pad_nd": lambda x, v: tocha.constant_pad_nd(x, (1, 1), v),
+    "fill_diagonal_": lambda x, v: x.unsqueeze(0).fill_diagonal_(v),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
+def test_compiled_writes_refuse_what_does_not_fit(write) -> None:
+    for dtype, number in ((tocha.uint8, 300), (tocha.uint8, -1), (tocha.float32, 2j), (tocha.float32, INF), (tocha.int32, 2**40)):  # fmt: skip
+
+        def f(x, number=number):
+            return write(x, number), x
+
+        same_compiled(f, tocha.zeros(3, dtype=dtype))
+
+
+def test_compiled_parameters_and_bounds_are_checked() -> None:
+    x = tocha.ones(3, dtype=tocha.uint8)
+    for f in (
+        lambda x: x.clamp(0, 300),
+        lambda x: x.addcmul(x, x, value=300),
+        lambda x: x.add(x, alpha=300),
+        lambda x: tocha.nn.functional.threshold(x, 2, 300),
+        lambda x: x + 300,
+    ):
+        same_compiled(f, x)
+    same_compiled(lambda x: tocha.where(x == 0, x, 70000.0), tocha.zeros(2, dtype=tocha.float16))
+    same_compiled(lambda x: x.masked_fill(x == 0, 70000.0), tocha.zeros(2, dtype=tocha.float16))
+    same_compiled(lambda x: x.clamp(max=70000.0), tocha.zeros(2, dtype=tocha.float16))
+
+
+@pytest.mark.parametrize("d", DTYPES, ids=str)
+def test_which_numbers_a_dtype_holds(d) -> None:
+    """What the interpreter of records says is what kernels do."""
+    numbers = [
+        0,
+        1,
+        255,
+        256,
+        -1,
+        -128,
+        -255,
+        -256,
+        2**15,
+        2**31,
+        -(2**31),
+        2**63 - 1,
+        -(2**63),
+        2**64 - 1,
+        0.5,
+        448.0,
+        449.0,
+    ]
+    numbers += [
+        65504.0,
+        65520.0,
+        3.39e38,
+        3.4e38,
+        1e39,
+        -1e39,
+        2.0**63,
+        2.0**64,
+        2.0**65,
+        1e308,
+        INF,
+        -INF,
+        NAN,
+        1j,
+        2 + 0j,
+        1e39 + 1j,
+        -0.5,
+    ]
+    for number in numbers:
+        try:
+            tocha.empty(2, dtype=getattr(tocha, d.name.removesuffix("_"))).fill_(number)
+        except RuntimeError as e:
+            with pytest.raises(RuntimeError) as found:
+                check_held(d, number)
+            assert str(found.value).partition(":")[0] == str(e).partition(":")[0]
+        else:
+            check_held(d, number)
 
 
 def test_assigned_ints_are_int64() -> None:

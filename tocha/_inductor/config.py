@@ -19,7 +19,7 @@ _TABLE: _config_module.Table = {
     "force_disable_caches": (
         bool,
         False,
-        "nothing is read from the caches on disk",
+        "nothing is read from the caches on disk, or kept there",
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
     ),
     "fx_graph_cache": (

@@ -6,7 +6,9 @@ from tocha.ir import dtypes as dt
 from tocha.ir import layout
 from tocha.ir.devices import CPU
 from tocha.ir.layout import MemoryFormat
+from tocha.operators import interpreter
 from tocha.operators.facts import Facts
+from tocha.operators.held import check_held
 from tocha.operators.record import composite, facts, gradient, native, op
 from tocha.operators.rules import Out, like_strides
 
@@ -23,6 +25,12 @@ _FREE = frozenset({"any_device", "dynamic"})
 )
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
+
+
+@facts(copy_)
+def copied_facts(self, src, non_blocking):
+    interpreter.check_takes("copy_", self, src.sizes)
+    return interpreter.written(self)
 
 
 @gradient(copy_, "self")
@@ -45,6 +53,17 @@ def copied_gradient(grad, src):
 )
 def fill_(self, value):
     """Sets every element."""
+
+
+@facts(fill_)
+def filled_facts(self, value):
+    if value.ndim != 0:
+        raise RuntimeError(
+            f"[fill_] fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
+        )
+    if value.number is not None:
+        check_held(self.dtype, value.number, rounds=list(self.sizes) == [1] * self.ndim)
+    return interpreter.written(self)
 
 
 @gradient(fill_, "self")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.held import check_held
+from tocha.operators.record import composite, facts, native, op, rule
 from tocha.operators.rules import (
     Out,
     complex_dtype,
@@ -174,6 +175,17 @@ def full(size, fill_value, dtype, device):
     return Out(size, scalar_dtype(fill_value) if dtype is None else dtype, device=device_or_default(device))
 
 
+@facts(full)
+def full_facts(size, fill_value, dtype, device):
+    return holding(full.body(size, fill_value, dtype, device), fill_value)
+
+
+def holding(made, number):
+    """What a shape rule says, of a tensor that can hold the number."""
+    check_held(made.dtype, number.value, rounds=list(made.sizes) == [1] * len(made.sizes))
+    return made
+
+
 @native(
     "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
@@ -183,6 +195,11 @@ def full(size, fill_value, dtype, device):
 def scalar_tensor(s, dtype, device):
     """A 0-d tensor."""
     return Out([], dtype_or_default(dtype), device=device_or_default(device))
+
+
+@facts(scalar_tensor)
+def scalar_facts(s, dtype, device):
+    return holding(scalar_tensor.body(s, dtype, device), s)
 
 
 @native(
@@ -229,6 +246,11 @@ def full_like(self, fill_value, dtype, device, memory_format):
         device=self.device if device is None else device,
         strides=like_strides(self, memory_format),
     )
+
+
+@facts(full_like)
+def full_like_facts(self, fill_value, dtype, device, memory_format):
+    return holding(full_like.body(self, fill_value, dtype, device, memory_format), fill_value)
 
 
 @composite(

@@ -20,10 +20,12 @@ from tocha.ir.devices import CPU, Device
 from tocha.ir.dtypes import DType
 from tocha.ir.layout import MemoryFormat
 from tocha.ir.promotion import Priority, can_cast, number_dtype, result_type
+from tocha.ir.sym_types import Symbolic
 from tocha.operators.binding import default_value
+from tocha.operators.derived import params, type_codes
 from tocha.operators.derived import resolve as resolve_dtype
-from tocha.operators.derived import type_codes
 from tocha.operators.facts import Facts, Out, Scalar, View, plain, schema_type
+from tocha.operators.held import check_held
 from tocha.operators.record import (
     INT_TO_FLOAT,
     OPERATORS,
@@ -220,10 +222,12 @@ class Formula:
 
     def __init__(self, o: Operator):
         self.operands = [a.name for a in o.schema.arguments if a.is_tensor]
-        self.out_codes, self.in_codes, _ = type_codes(o)
+        self.out_codes, self.in_codes, param_codes = type_codes(o)
         self.check = (o.types or {}).get("check")
         self.int_to_float = o.promote == INT_TO_FLOAT
         self.dtypes = frozenset(o.dtypes)
+        self.checked = [(n, c) for n, c in zip(self.operands, self.in_codes) if c in ("checked", "filled", "number")]
+        self.params = [(a.name, c) for a, c in zip(params(o), param_codes) if a.type == "Scalar"]
         self.deciding = [i for i, c in enumerate(self.in_codes) if not isinstance(c, DType)]
         self.all_decide = len(self.deciding) == len(self.operands)
         self._results: dict[DType, list[DType]] = {}
@@ -239,6 +243,15 @@ class Formula:
 @cache
 def formula_of(o: Operator) -> Formula:
     return Formula(o)
+
+
+def check_numbers(f: Formula, compute: DType, arguments: dict[str, Any]) -> None:
+    """Refuses numbers that the compute dtype cannot hold, where the record asks for that."""
+    for name, code in f.checked:
+        if (number := arguments[name].number) is not None and not arguments[name].is_meta:
+            check_held(compute.compute if code == "number" else compute, number, rounds=code == "filled")
+    for name, code in f.params:
+        check_held(compute if code == "rounded" else resolve_dtype(code, compute.compute), plain(arguments[name]))
 
 
 @cache
@@ -326,6 +339,8 @@ class Interpreter:
             self.check(o, f.check, arguments)
         operands = [arguments[n] for n in f.operands]
         compute = self.compute_dtype(o, f, operands)
+        if f.checked or f.params:
+            check_numbers(f, compute, arguments)
         dtypes = f.results(compute)
         model = next((v for v in operands if v.sizes), operands[0])
         if model.is_plain and all([v is model or _goes_along(v, model) for v in operands]):
@@ -686,6 +701,23 @@ def broadcast(a: Sequence[Any], b: Sequence[Any], op: str) -> tuple[Any, ...]:
         elif not isinstance(x, int):
             out[i] = y if isinstance(y, int) else x
     return tuple(out)
+
+
+def written(target: Facts) -> Facts:
+    """A tensor that an operator has written to."""
+    target.memory.version += 1
+    return target
+
+
+def check_takes(op: str, target: Facts, sizes: Sequence[Any]) -> None:
+    """Whether something of these sizes may be written over a tensor. Sizes that nobody knows are taken to be right."""
+    if any(isinstance(n, Symbolic) and n.env.hint(n.expr) is None for n in (*target.sizes, *sizes)):
+        return
+    together = broadcast(target.sizes, sizes, op)
+    if not layout.same_sizes(together, target.sizes):
+        raise RuntimeError(
+            f"[{op}] output with shape {target.shape} doesn't match the broadcast shape {list(together)}"
+        )
 
 
 def _marked(dims: list[int], ndim: int, op: str) -> list[bool]:

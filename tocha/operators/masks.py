@@ -60,6 +60,21 @@ def masked_fill_(self, mask, value):
     """Sets self to a value where the mask holds."""
 
 
+@facts(masked_fill_)
+def masked_fill_facts(self, mask, value):
+    if mask.dtype != dt.bool_:
+        raise RuntimeError(
+            f"[masked_fill_] masked_fill_ only supports boolean masks, but got mask with dtype {c_name(mask.dtype)}"
+        )
+    if value.ndim != 0:
+        raise RuntimeError(
+            f"[masked_fill_] masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
+        )
+    interpreter.check_takes("masked_fill_", self, mask.sizes)
+    fill_value(value, self.dtype)
+    return interpreter.written(self)
+
+
 @gradient(masked_fill_, "self")
 def masked_fill_inplace_gradient(grad, mask):
     return where_not_masked(grad, mask)

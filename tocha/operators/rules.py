@@ -9,6 +9,7 @@ from tocha.ir import layout, promotion
 from tocha.ir.sym_types import Symbolic
 from tocha.operators import interpreter, record
 from tocha.operators.facts import Out, Scalar, View  # noqa: F401  (records import them from here)
+from tocha.operators.held import check_held
 from tocha.operators.record import intrinsic, rule
 
 
@@ -138,6 +139,8 @@ def is_known(number: "Scalar") -> "bool":
 @intrinsic("fill_value")
 def fill_value(value: "Operand", dtype: "dtype") -> "Tensor":
     """What a fill writes, in the dtype of what it is written to; a number must be one that the dtype can hold."""
+    if value.number is not None:
+        check_held(dtype, value.number)
     return value.to(dtype)
 
 

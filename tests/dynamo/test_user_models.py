@@ -134,3 +134,25 @@ def test_a_copy_of_a_compiled_model_and_its_state():
     x = images(2, 3, 16, 16)
     compiled.eval(), other.eval()
     close(other(x), compiled(x))
+
+
+@pytest.mark.parametrize("norm", [False, True])
+@pytest.mark.parametrize("ends", [[5, 3, 4], [5, 5, 5], None])
+def test_an_encoder_with_padding_in_inference(norm, ends):
+    """Whether padding stands at the ends decides by elements what inference gives there: one graph all the same."""
+    layer = tocha.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    encoder = tocha.nn.TransformerEncoder(layer, 2, norm=tocha.nn.LayerNorm(16) if norm else None).eval()
+    if norm:
+        tocha.nn.init.ones_(encoder.norm.bias)
+    x = tocha.randn(3, 5, 16)
+    padding = tocha.tensor([[False, True, False, False, True]] * 3)
+    if ends is not None:
+        padding = tocha.arange(5) >= tocha.tensor(ends)[:, None]
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = tocha.compile(encoder, backend=counter, fullgraph=True)
+    with tocha.no_grad():
+        expected = encoder(x, src_key_padding_mask=padding)
+        tocha.testing.assert_close(compiled(x, src_key_padding_mask=padding), expected)
+        compiled(x, src_key_padding_mask=padding.flip(0))
+    assert counter.frame_count == 1
+    assert bool((expected[padding] == norm).all()) is (ends is not None)

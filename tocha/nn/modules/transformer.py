@@ -245,15 +245,14 @@ class TransformerEncoder(Module):
         return _get_seq_len(src, getattr(attention, "batch_first", False))
 
     def _padding_to_clear(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor | None:
-        """Where inference must give 0: the padding, if it stands at the ends of the sequences."""
+        """Where inference must give 0: the padding, if it stands at the ends of the sequences. Nobody waits for the answer."""
         if padding is None or mask is not None or src.dim() != 3 or self.training or not self.use_nested_tensor:
             return None
         trains = src.requires_grad or any(p.requires_grad for p in self.parameters())
         if _C.is_grad_enabled() and trains:
             return None
         padded = padding != 0
-        at_ends = not bool((padded[:, :-1] & ~padded[:, 1:]).any())
-        return padded if at_ends else None
+        return padded & ~(padded[:, :-1] & ~padded[:, 1:]).any()
 
 
 class TransformerDecoder(Module):

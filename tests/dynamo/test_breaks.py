@@ -273,3 +273,17 @@ def test_super_after_a_break():
     child, x = Child(), tocha.ones(1)
     for f in (child.plain, child.in_a_cell, child.handling, child.of_class):
         assert tocha.compile(f, backend="eager")(x) == f(x)
+
+
+def test_methods_that_dataclasses_of_the_library_have_run_as_they_are(capsys):
+    """They have no file that would tell whose they are."""
+    from tocha._functorch.wrappers import Layout
+
+    def f(x):
+        for k in range(2):
+            print(k)
+            made = Layout(type(x), x, [], [], (), ())
+        return made.context + 1
+
+    assert tocha.compile(f, backend="eager")(tocha.ones(1)).item() == 2
+    assert not tocha._C._capture.code_entries(Layout.__init__.__code__)

@@ -18,7 +18,7 @@ from tocha._dynamo import leaves, native_calls
 from tocha._dynamo.guards import own_order
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
-from tocha._dynamo.values import cached
+from tocha._dynamo.values import cached, registries
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant, is_plain
 from tocha._dynamo.values.containers import (
@@ -40,6 +40,7 @@ from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, f
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty, is_tuple_class
 from tocha._dynamo.values.weak import ProxyValue, WeakReference, behind, referent_of
 from tocha.nn import _Module as Module
+from tocha.utils._pytree_nodes import node_of_type
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -377,6 +378,7 @@ _MAKERS: list[tuple[Any, Any]] = [
     (types.ModuleType, _module),
     ((list, tuple), _sequence),
     (collections.deque, _deque),
+    (type(node_of_type), registries.wrap),
     ((dict, types.MappingProxyType), _dict),
     ((set, frozenset), _set),
     (range, _range),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha._core.library_name import ours
-from tocha._dynamo import draws, leaves, operators, polyfills
+from tocha._dynamo import draws, leaves, operators, polyfills, wrappers
 from tocha._dynamo.native_calls import CALLS, call_polyfill
 from tocha._dynamo.refusals import Forbidden, Unsupported
 from tocha._dynamo.values import cached
@@ -74,6 +74,8 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         return NamedTupleValue(real, args[0].unpack(f) if args else [])
     if real is draws.random.Random and not kwargs and (generator := draws.made_of(args)) is not None:
         return generator
+    if wrappers.is_kind(real):
+        return wrappers.make(f, real, args, kwargs)
     new, holder = find_in_class(real, "__new__")
     if isinstance(new, (staticmethod, types.FunctionType)):
         function = getattr(new, "__func__", new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import sys
 import threading
 import types
 import warnings
@@ -44,6 +45,7 @@ _STANDARD = os.path.dirname(threading.__file__) + os.sep
 _LOCK = threading.RLock()
 LOG = logging.getLogger("tocha._dynamo")
 _NUMPY = os.sep + os.path.join("site-packages", "numpy") + os.sep
+_NO_PROGRAMS = ("tocha", "numpy", *(n for n in sys.stdlib_module_names if n != "__main__"))
 _OWN = ("tocha._dynamo", "tocha.ir", "tocha.fx", "tocha._subclasses")  # whose exceptions no program handles
 
 
@@ -69,6 +71,11 @@ def is_user_code(code: types.CodeType) -> bool:
     return not (file.startswith(_STANDARD) and "site-packages" not in file) and not file.startswith("<frozen")
 
 
+def is_made_by_library(code: types.CodeType, globals_: dict) -> bool:
+    """Methods that dataclasses make have no file; they are their class's."""
+    return code.co_filename == "<string>" and ours(str(globals_.get("__name__"))).split(".")[0] in _NO_PROGRAMS
+
+
 class GuardFail(NamedTuple):
     """What `optimize(guard_fail_fn=f)` tells f: why a function is captured again."""
 
@@ -87,7 +94,7 @@ class Capture:
         self.inside = 0
 
     def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
-        if not is_user_code(code):
+        if not is_user_code(code) or is_made_by_library(code, globals_):
             return False
         if _C._levels() or overrides.outer_modes() or forward_ad._current_level >= 0:
             # graphs know nothing of transforms' levels, of others' modes, nor of tangents

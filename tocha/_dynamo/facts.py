@@ -25,6 +25,7 @@ from tocha._subclasses.history import FakeNode
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.sym_types import Symbolic
 from tocha.overrides import DisableTorchFunctionSubclass
+from tocha.utils._python_dispatch import is_traceable_wrapper_subclass
 
 _TO_PYTHON = frozenset(
     {"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage", "__format__", "__repr__", "__str__"}
@@ -63,6 +64,18 @@ def geometry(fact: Any) -> tuple:
     """Sizes, strides and offset as they are now."""
     f = fact._facts
     return tuple(f.sizes), tuple(f.steps), f.offset
+
+
+def version(fact: Any) -> int:
+    """How often its memory was written to; of a wrapper, that of its parts."""
+    if is_traceable_wrapper_subclass(fact):
+        return sum(version(getattr(fact, n)) for n in fact.__tensor_flatten__()[0])
+    return fact._facts.memory.version
+
+
+def memory(fact: Any) -> Any:
+    """What all tensors on one memory have in common. A wrapper stands for itself."""
+    return fact if is_traceable_wrapper_subclass(fact) else fact._facts.memory
 
 
 def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
-from tocha._dynamo import config, facts, modes, overrides, own_errors
+from tocha._dynamo import config, facts, modes, overrides, own_errors, wrappers
 from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
@@ -108,6 +108,8 @@ class Output:
     def input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
         cls = type(tensor)
         facts.check_dense(tensor)
+        if wrappers.is_kind(cls):
+            return wrappers.input_of(self, tensor, source)
         if cls not in (tocha.Tensor, tocha.nn.Parameter, tocha.nn.Buffer):
             if not overrides.is_kind_of_parameter(cls):
                 return self.subclass_input(f, tensor, source)
@@ -137,10 +139,10 @@ class Output:
         other tensors, and of one that has been written to."""
         if tensor.real is None or tensor.source is None or tensor.cls is not None or not self.env.allow_scalar_outputs:
             return None
-        fact, memory = tensor.fact, tensor.fact._facts.memory
+        fact = tensor.fact
         if fact.dtype not in _INTEGERS or fact.ndim or fact.device.type != "cpu":
             return None
-        if memory.version != tensor.written_before:
+        if tensor.wraps or facts.version(fact) != tensor.written_before:
             return None
         source = tensor.source.call(tocha.Tensor.item)
         if source.identity not in self.elements:
@@ -368,8 +370,8 @@ class Output:
 
     def guard_answer(self, tensor: Value, name: str) -> list[TensorValue]:
         """Somebody asks a tensor for what guards of tensors do not look at: the inputs in its memory say the same the next time."""
-        memory = tensor.example()._facts.memory
-        given = [i for i in self.inputs if isinstance(i, TensorValue) and i.real is not None and i.fact._facts.memory is memory]  # fmt: skip
+        memory = facts.memory(tensor.example())
+        given = [i for i in self.inputs if isinstance(i, TensorValue) and i.real is not None and facts.memory(i.fact) is memory]  # fmt: skip
         for i in given:
             answer, source = getattr(i.real, name), i.source
             if source is not None and callable(answer):
@@ -462,7 +464,8 @@ class Output:
 
     def guard_sharing(self) -> None:
         tensors = [v for v in self.inputs if isinstance(v, TensorValue)]
-        self.guards.add_written([v.real for v in tensors if v.fact._facts.memory.version != v.written_before])
+        written = [v.real for v in tensors if facts.version(v.fact) != v.written_before]
+        self.guards.add_written([p for t in written for p in wrappers.parts(t)])
 
     def forget_inputs(self) -> None:
         """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""

@@ -51,8 +51,8 @@ _add(20, "library_state", "The call changes the state of the library.", "Call it
 _add(
     21,
     "subclass",
-    "A subclass of Tensor that takes operators over (__torch_dispatch__) is not captured.",
-    "Use plain tensors in compiled code.",
+    "A subclass of Tensor that takes operators over (__torch_dispatch__) and cannot be taken apart is not captured.",
+    "Give it __tensor_flatten__ and __tensor_unflatten__, or use plain tensors in compiled code.",
 )
 _add(22, "autograd", "Differentiation inside captured code is not captured.", "Differentiate outside of compiled code, or set tocha._dynamo.config.trace_autograd_ops = True.")  # fmt: skip
 _add(

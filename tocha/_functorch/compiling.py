@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C
-from tocha._functorch.functionalize import root_of
+from tocha._functorch.functionalize import NotFunctional, root_of
 from tocha._functorch.joint import Traced, symbol_places
 from tocha._functorch.runtime import Compiled, call, wrapped
 from tocha._functorch.views import has_symbols, overlaps
@@ -55,7 +55,9 @@ def wrapping_of(traced: Traced) -> Wrapping:
     )  # fmt: skip
     symbolic = any(step.is_symbolic for o in traced.outputs for step in o.chain)
     symbolic |= any(has_symbols(m.geometry) for m in traced.mutations)
-    if symbolic and traced.wrappers is None:
+    if symbolic and traced.wrappers is not None:
+        raise NotFunctional("[aot_autograd] views of sizes that change, beside tensor subclasses")
+    if symbolic:
         results = traced.module.graph.output_node().args[0][: traced.num_raw]  # type: ignore[index]
         raws = [n.meta.get("val") if isinstance(n, Node) else n for n in results]
         for is_raw, values in ((True, raws), (False, traced.fakes)):

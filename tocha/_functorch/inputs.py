@@ -8,6 +8,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._functorch.joint import passed_on
+from tocha._functorch.wrappers import around, flat, is_wrapper
 from tocha._subclasses.convert import dtype_facts, is_symbolic_geometry
 from tocha._subclasses.fake import FakeTensor, new
 from tocha._subclasses.mode import unless_plain
@@ -52,6 +53,9 @@ class Before:
         return self.fakes[i]
 
     def made(self, meta: dict[str, Any], real: Any) -> Any:
+        if self.symbolic and is_wrapper(real):  # its parts in the mode that the symbols belong to: their sizes are none
+            mode = flat(meta["example_value"])[0].fake_mode
+            return around(real, mode.from_tensor).requires_grad_(real.requires_grad)
         if "geometry" not in meta or not isinstance(real, Tensor) or isinstance(real, FakeTensor):
             return real
         fact = meta["example_value"]

@@ -121,7 +121,7 @@ def fakes_of(args: Sequence[Any], dynamic: bool) -> tuple[Any, list[Any]]:
         return made[id(a)]
 
     for a in args:
-        if dynamic and is_wrapper(a):
+        if dynamic and is_wrapper(a) and not mode.static_shapes:
             raise NotImplementedError(
                 f"[aot_autograd] symbolic sizes of tensor subclasses are not supported: got {type(a).__name__} with dynamic=True"
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.views import Step, numbers_at, without_repeats
-from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
+from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all, is_wrapper
 from tocha._functorch.wrapping import (
     CONSTANT,
     INPUT,
@@ -195,7 +195,7 @@ class Compiled:
         left -= version_of(target) - before
         if m.raw is not None and not m.memory:
             if left <= 0 and not target.is_inference():  # written through .data, which has a version of its own
-                target = target.data
+                target = target.detach() if is_wrapper(target) else target.data
             with autograd.set_grad_enabled(recorded):
                 without_repeats(target).copy_(without_repeats(raw[m.raw], target))
             left -= 1

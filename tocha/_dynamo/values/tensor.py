@@ -16,6 +16,7 @@ from tocha._dynamo.values.containers import ListValue, SizeValue
 from tocha._dynamo.values.functions import real_function
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, bind, find_in_class
+from tocha.utils._python_dispatch import is_traceable_wrapper_subclass
 from tocha.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ class TensorValue(Value):
         self.node, self.fact, self.source = node, fact, source
         self.real = real  # of an input
         self.cls: type | None = None  # where it is a subclass of Tensor that overrides the library's functions
+        self.wraps = type(fact) if is_traceable_wrapper_subclass(fact) else None  # one that is made of other tensors
         self.input_source: Any = None  # of an input of such a class: the plain tensor that the graph gets
         self.written_before = 0  # of an input: how often its memory had been written to when it was met
         self.written: dict[str, Value] = {}  # attributes that were set
@@ -92,9 +94,14 @@ class TensorValue(Value):
     def __repr__(self) -> str:
         return f"Tensor({self.node}, {self.fact.dtype}, {list(self.fact.shape)})"
 
+    @property
+    def own_class(self) -> Any:
+        """The program's class of it; None of plain tensors."""
+        return self.cls or self.wraps
+
     def python_type(self) -> type:
-        if self.cls is not None:
-            return self.cls
+        if self.own_class is not None:
+            return self.own_class
         return type(self.real) if self.real is not None else tocha.Tensor
 
     def as_class(self, cls: type) -> TensorValue:
@@ -111,8 +118,8 @@ class TensorValue(Value):
 
     def known_truth(self) -> bool | None:
         """Of a tensor made of a number in captured code, and not written to since; None of others."""
-        known = self.fact.constant
-        return None if known is None or self.cls is not None or known.numel() != 1 else bool(known)
+        known = None if self.wraps else self.fact.constant
+        return None if known is None or self.own_class is not None or known.numel() != 1 else bool(known)
 
     def truth(self, f: Frame) -> bool:
         known = self.known_truth()
@@ -121,18 +128,19 @@ class TensorValue(Value):
         self.refuse("data_dependent_branch", "the truth")
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if self.cls is not None and find_in_class(self.cls, "__call__")[0] is not MISSING:
+        if self.own_class is not None and find_in_class(self.own_class, "__call__")[0] is not MISSING:
             return super().call(f, args, kwargs)
         f.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
 
     def special(self, f: Frame, name: str) -> Value | None:
         """What its class has in Python in the place of Tensor's own: __add__, __getitem__ and their kin."""
-        if self.cls is None:
+        cls = self.own_class
+        if cls is None:
             return None
-        held, holder = find_in_class(self.cls, name)
+        held, holder = find_in_class(cls, name)
         if not isinstance(held, types.FunctionType) or holder in tocha.Tensor.__mro__:
             return None
-        return bind(f, held, self, self.cls, f.class_source(self.cls, holder, name, held))
+        return bind(f, held, self, cls, f.class_source(cls, holder, name, held))
 
     def length(self, f: Frame) -> int:
         own = self.special(f, "__len__")
@@ -166,10 +174,17 @@ class TensorValue(Value):
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name in self.written:
             return self.written[name].realize()
-        if self.cls is not None:
-            held, holder = find_in_class(self.cls, name)
+        cls = self.own_class
+        if cls is not None:
+            held, holder = find_in_class(cls, name)
             if held is not MISSING and holder not in tocha.Tensor.__mro__:
-                return bind(f, held, self, self.cls, f.class_source(self.cls, holder, name, held))
+                return bind(f, held, self, cls, f.class_source(cls, holder, name, held))
+        if self.wraps is not None:
+            from tocha._dynamo import wrappers
+
+            part = wrappers.attribute(f, self, name)
+            if part is not None:
+                return part
         if self.cls is not None or f.out.overriding.modes:
             from tocha._dynamo import overrides
 
@@ -337,7 +352,7 @@ class TensorValue(Value):
         if name == "new" and len(args) == 1 and isinstance(args[0].realize(), SizeValue):
             args, kwargs = [], {"size": args[0], **kwargs}  # in a graph it is a tuple, which by itself is data
         if not hasattr(tocha.Tensor, name) or (
-            self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__
+            self.own_class and find_in_class(self.own_class, name)[1] not in tocha.Tensor.__mro__
         ):
             return self.get_attribute(f, name).call(f, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)

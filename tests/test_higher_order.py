@@ -10,7 +10,7 @@ import pytest
 import tocha
 from tocha._functorch.aot_autograd import aot_function, nop
 from tocha._functorch.partitioners import default_partition, min_cut_rematerialization_partition
-from tocha._higher_order_ops import UncapturedHigherOrderOpError, associative_scan, map, scan, while_loop
+from tocha._higher_order_ops import UncapturedHigherOrderOpError, associative_scan, foreach_map, map, scan, while_loop
 from tocha.fx.experimental.proxy_tensor import make_fx
 
 MODES = ("real", "fake", "symbolic")
@@ -286,6 +286,20 @@ def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()
     same((X, I), before)
+
+
+def test_a_function_of_each_element_of_lists():
+    xs, ys = [tocha.ones(2), tocha.ones(3)], [tocha.full((2,), 2.0), tocha.full((3,), 3.0)]
+
+    def f(xs, ys):
+        return foreach_map(lambda x, y: x * y + 1, xs, ys), foreach_map(tocha.add, xs, 2, alpha=3)
+
+    wanted = [[3.0] * 2, [4.0] * 3], [[7.0] * 2, [7.0] * 3]
+    for run in (f, tocha.compile(f, fullgraph=True)):
+        assert tuple([t.tolist() for t in found] for found in run(xs, ys)) == wanted
+    assert foreach_map(tocha.neg, tocha.ones(1)).tolist() == [-1]
+    with pytest.raises(ValueError, match="different lengths"):
+        foreach_map(tocha.add, xs, ys[:1])
 
 
 def test_products_in_another_dtype():

@@ -225,6 +225,14 @@ def test_exported_modules(joint):
             tocha.testing.assert_close(a, p.grad)
 
 
+def test_exported_modules_return_tuples():
+    for result in (lambda x: x, lambda x: {"x": x}, lambda x: None):
+        module = tocha.nn.Module()
+        module.forward = lambda x, result=result: result(x + 1)
+        with pytest.raises(RuntimeError, match="Graph output must be a"):
+            aot_export_module(module, [tocha.ones(2)], trace_joint=False)
+
+
 def test_exported_joint_modules_have_one_loss():
     with pytest.raises(RuntimeError, match="one of your forward outputs must be a scalar loss"):
         aot_export_module(Counting(), [tocha.rand(4, 2)], trace_joint=True)

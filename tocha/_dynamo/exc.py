@@ -11,6 +11,10 @@ class TorchDynamoException(RuntimeError):
     """Of capture itself, not of the program."""
 
 
+# What an operator refuses while it is captured: here its own error, which is the uncompiled program's.
+TorchRuntimeError = RuntimeError
+
+
 class InternalTorchDynamoError(TorchDynamoException):
     """The tracer itself failed."""
 

@@ -172,7 +172,7 @@ def finished(found: ExplainOutput, collector: Collector, rows: Sequence[tuple] =
     found.compilations = collector.compilations
     found.graphs = collector.modules
     found.graph_count = len(found.graphs)
-    found.ops_per_graph = [[n.target for n in m.graph.nodes if n.op.startswith("call_")] for m in found.graphs]
+    found.ops_per_graph = [[n.target for n in m.graph.nodes if n.op == "call_function"] for m in found.graphs]
     found.op_count = sum(map(len, found.ops_per_graph))
     found.break_reasons = [b for c in found.compilations for b in c.breaks]
     found.out_guards = [g for c in found.compilations for g in c.guards]

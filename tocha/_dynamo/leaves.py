@@ -13,6 +13,7 @@ _INLINED = tuple(
     for room in (
         "nn.modules", "nn.utils", "nn.parameter", "nn.init", "nn.attention", "optim", "utils", "autograd", "amp", "_dynamo", "compiler", "func", "overrides",
         "testing", "random", "torch_version", "fx", "cuda", "backends", "masked", "distributions", "_switches", "library", "_library", "serialization",
+        "_higher_order_ops.foreach_map",
     )
 )  # fmt: skip
 

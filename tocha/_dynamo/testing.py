@@ -59,11 +59,21 @@ class EagerAndRecordGraphs(CompileCounter):
 
 
 class InductorAndRecordGraphs(CompileCounter):
-    """Keeps the graphs, which are compiled by the backend "inductor"."""
+    """Keeps the graphs, which are compiled by the backend "inductor", and the graphs of operators that it compiles (`inductor_graphs`)."""
+
+    def clear(self) -> None:
+        super().clear()
+        self.inductor_graphs: list[Any] = []
 
     def inner(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
+        from tocha._inductor.compile_fx import compile_fx, compile_fx_inner
+
+        def keep(graph: Any, inputs: Any, **how: Any) -> Any:
+            self.inductor_graphs.append(graph)
+            return compile_fx_inner(graph, inputs, **how)
+
         self.graphs.append(module)
-        return lookup_backend("inductor")(module, examples)
+        return compile_fx(module, examples, inner_compile=keep)
 
 
 class CompileCounterInt(CompileCounter):

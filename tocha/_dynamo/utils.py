@@ -9,6 +9,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._core import switches
+from tocha._dynamo import config
 from tocha._dynamo.comparing import checkpoint_params as checkpoint_params
 from tocha._dynamo.comparing import clone_input as clone_input
 from tocha._dynamo.comparing import clone_inputs as clone_inputs
@@ -54,6 +55,47 @@ def detect_fake_mode(inputs: Any = None) -> Any:
     from tocha._guards import detect_fake_mode  # fake tensors are loaded when somebody asks
 
     return detect_fake_mode(inputs)
+
+
+def ifdynstaticdefault(count1: Any, count2: Any) -> Any:
+    """The first where sizes are numbers until they change, else the second.
+
+    >>> ifdynstaticdefault(1, 3)
+    1
+    """
+    return count1 if config.assume_static_by_default else count2
+
+
+def count_calls(graph: Any) -> int:
+    """How many nodes of a graph call something.
+
+    >>> from tocha.fx import symbolic_trace
+    >>> count_calls(symbolic_trace(lambda x: x.sin() + 1).graph)
+    2
+    """
+    return sum(n.op.startswith("call_") for n in graph.nodes)
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether it is a tuple with names, the library's own among them.
+
+    >>> is_namedtuple(collections.namedtuple("Pair", "a b")(1, 2)), is_namedtuple((1, 2))
+    (True, False)
+    """
+    return isinstance(obj, tuple) and (hasattr(obj, "_fields") or hasattr(type(obj), "n_sequence_fields"))
+
+
+def hashable(x: Any) -> bool:
+    """Whether it can be a key.
+
+    >>> hashable(1), hashable([])
+    (True, False)
+    """
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
 
 
 def identity(x: Any) -> Any:

@@ -116,7 +116,10 @@ def aot_export_module(
     The graph writes to nothing. With trace_joint it also gives the gradients of the loss, the result at output_loss_index.
 
     >>> from tocha import nn, rand
-    >>> graph, signature = aot_export_module(nn.Linear(2, 3), [rand(4, 2)], trace_joint=False)
+    >>> class Layer(nn.Linear):
+    ...     def forward(self, x):
+    ...         return (super().forward(x),)
+    >>> graph, signature = aot_export_module(Layer(2, 3), [rand(4, 2)], trace_joint=False)
     >>> signature.inputs_to_parameters, signature.user_inputs
     ({'arg0_1': 'weight', 'arg1_1': 'bias'}, ['arg2_1'])
     """
@@ -140,6 +143,11 @@ def aot_export_module(
     graph, mutations, count, wanted = traced(
         flat_fn, flat, decompositions, trace_joint, output_loss_index, pre_dispatch
     )
+    if out_spec.type not in (tuple, list):
+        raise RuntimeError(
+            "[aot_export_module] Graph output must be a (). This is so that we can avoid pytree processing of the outputs."
+            " Please change the module to have tuple outputs or use aot_module instead."
+        )
     places = [n.name for n in graph.graph.find_nodes(op="placeholder")]
     results = [n.name if isinstance(n, Node) else n for n in graph.graph.output_node().args[0]]  # type: ignore[union-attr]
     names = [*state, *places[len(state) :]]

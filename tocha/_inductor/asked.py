@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ class Asked:
     recorded: bool  # whether gradients were
     compile_id: str
     entry: GraphEntry | None = None
+    inner: Callable[..., Any] | None = None  # what compiles a graph of operators, in place of the back end
+    decompositions: dict[Any, Callable[..., Any]] | None = None  # besides the operators' own
 
     @property
     def has_state(self) -> bool:

@@ -96,20 +96,27 @@ class Compilation:
         codecache.start_prelude()
         return aot_module_simplified(
             self.module, self.inputs, fw_compiler=self.compile, bw_compiler=self.compile_backward,
-            partition_fn=self.partition, inference_compiler=self.compile_alone, decompositions=decomposition.own() or None,
+            partition_fn=self.partition, inference_compiler=self.compile_alone, decompositions=self.decompositions() or None,
         )  # fmt: skip
+
+    def decompositions(self) -> dict[Any, Callable[..., Any]]:
+        return {**decomposition.own(), **(self.asked.decompositions or {})}
 
     def partition(self, joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> Any:
         with config.patch(self.options):
             custom_graph_pass.run(custom_graph_pass.BOTH_WAYS, joint)
-        return min_cut_rematerialization_partition(joint, inputs, **how)
+            cut = getattr(config, custom_graph_pass.PARTITIONER) or min_cut_rematerialization_partition
+            return cut(joint, inputs, **how)
 
     def compile_alone(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with config.patch(self.options):
             custom_graph_pass.run(custom_graph_pass.BOTH_WAYS, graph)
-        return self.compile(graph, inputs)
+        return self.compile(graph, inputs, is_inference=True)
 
-    def compile(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+    def compile(self, graph: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> Callable[..., Any]:
+        if self.asked.inner is not None:
+            with config.patch(self.options):
+                return self.asked.inner(graph, inputs, **how)
         with config.patch(self.options):  # also where it is compiled again for arguments that lie elsewhere
             custom_graph_pass.run(custom_graph_pass.ONE_WAY, graph)
             if self.constants and "mutated_inputs" in graph.meta:
@@ -121,7 +128,7 @@ class Compilation:
 
     def compile_backward(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with config.patch(self.options), events.within(self.asked.compile_id), events.stage("backward"):
-            run = self.compile(graph, inputs)
+            run = self.compile(graph, inputs, is_backward=True)
             if self.entry is not None and self.programs[-1] is not None:
                 self.entry.save_backward(self.programs[-1])
             return run

@@ -30,6 +30,8 @@ def kept(asked: Asked) -> Compiled | None:
     """What was made of the same graph before. Where parameters are constants of a program, it is not looked for."""
     if (config.freezing and not asked.recorded) or asked.has_state or not isinstance(asked.module, fx.GraphModule):
         return None
+    if asked.inner is not None or asked.decompositions is not None:
+        return None  # what they do has no name
     parts = key_of(asked.module, asked.inputs)
     if parts is None:
         return None
@@ -42,11 +44,21 @@ def compile_fx(
     example_inputs: Sequence[Any],
     options: dict[str, Any] | None = None,
     config_patches: dict[str, Any] | None = None,
+    *,
+    inner_compile: Callable[..., Any] | None = None,
+    decompositions: dict[Any, Callable[..., Any]] | None = None,
+    ignore_shape_env: bool = False,
+    compile_region_name: str | None = None,
 ) -> Callable[..., Any]:
-    """The backend: differentiates, partitions and compiles, or finds what was made of the same graph before. Options are settings, too."""
+    """The backend: differentiates, partitions and compiles, or finds what was made of the same graph before. Options are settings, too.
+
+    `inner_compile` is called for each graph of operators, forward and backward, in place of `compile_fx_inner`. The last two say in
+    PyTorch where symbols are looked for and what a region is called, and change nothing here.
+    """
     given = {k.replace("-", "_"): v for k, v in {**(config_patches or {}), **(options or {})}.items()}
     passes = {n: getattr(config, n) for n in custom_graph_pass.SETTINGS}  # also when backward is compiled, later
     asked = Asked(module, list(example_inputs), passes | given, _C.is_grad_enabled(), events.compile_id())
+    asked.inner, asked.decompositions = inner_compile, decompositions
     with config.patch(asked.options):
         if isinstance(module, fx.GraphModule):
             custom_graph_pass.run([custom_graph_pass.BEFORE_DIFFERENTIATION], module)
@@ -59,7 +71,8 @@ def compile_fx_inner(
 ) -> Callable[[list[Any]], Sequence[Any]]:
     """A graph of operators, as make_fx gives it, without gradients: a callable that takes its arguments as a list, which it empties.
     PyTorch's other settings say how it was called, and change nothing here."""
-    with no_grad():
+    earlier = dict.fromkeys((custom_graph_pass.BEFORE_DIFFERENTIATION, *custom_graph_pass.BOTH_WAYS))
+    with no_grad(), config.patch(earlier):  # those passes have seen what the graph was made of
         compiled = compile_fx(gm, example_inputs)
 
     def boxed(args: list[Any]) -> Sequence[Any]:

@@ -79,6 +79,7 @@ _TABLE: _config_module.Table = {
         "called with each graph of operators that holds both ways, or the only one",
     ),
     "joint_custom_post_pass": (object, None, "called behind it"),
+    "custom_partitioner_fn": (object, None, "cuts graphs that hold both ways into forward and backward"),
     "post_grad_custom_pre_pass": (
         object,
         None,

@@ -17,13 +17,14 @@ from tocha.autograd import set_grad_enabled
 from tocha.utils import _pytree as pytree
 
 __all__ = [
-    "CustomGraphModulePass", "CustomGraphPass", "CustomGraphPassType", "CustomPassBase", "get_custom_graph_passes", "get_hash_for_files",
+    "CustomGraphModulePass", "CustomGraphPass", "CustomGraphPassType", "CustomPartitionerFn", "CustomPassBase", "get_custom_graph_passes", "get_hash_for_files",
 ]  # fmt: skip
 
 BEFORE_DIFFERENTIATION = "pre_grad_custom_pass"
 BOTH_WAYS = ("joint_custom_pre_pass", "joint_custom_post_pass")
 ONE_WAY = ("post_grad_custom_pre_pass", "post_grad_custom_post_pass")
-SETTINGS = (BEFORE_DIFFERENTIATION, *BOTH_WAYS, *ONE_WAY)
+PARTITIONER = "custom_partitioner_fn"
+SETTINGS = (BEFORE_DIFFERENTIATION, *BOTH_WAYS, PARTITIONER, *ONE_WAY)
 
 
 class CustomPassBase(abc.ABC):
@@ -46,6 +47,14 @@ class CustomGraphModulePass(CustomPassBase):
     @abc.abstractmethod
     def __call__(self, gm: fx.GraphModule) -> None:
         """Changes the module's graph."""
+
+
+class CustomPartitionerFn(CustomPassBase):
+    """Cuts a graph that holds forward and backward in two."""
+
+    @abc.abstractmethod
+    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[Any], **kwargs: Any) -> tuple[fx.GraphModule, fx.GraphModule]:  # fmt: skip
+        """Forward and backward; `num_fwd_outputs` says how many results are the function's own."""
 
 
 CustomGraphPassType = CustomGraphPass | Callable[[fx.Graph], None] | Sequence[Any] | None

@@ -94,7 +94,7 @@ OTHER_SETTINGS: dict[str, object] = {
     "cuda.enable_ptxas_info": False, "cuda.generate_test_runner": False, "cuda.nvgemm_max_profiling_configs": 5,
     "cuda.upload_to_binary_remote_cache": False, "cuda.use_binary_remote_cache": True, "cuda.use_fast_math": False,
     "cuda.version": None, "cuda_backend": "triton", "cudagraph_policy": None, "cudagraph_unsafe_unbacked_ops": None,
-    "custom_partitioner_fn": None, "custom_should_partition_ops": None, "cutedsl_enable_autotuning": False,
+    "custom_should_partition_ops": None, "cutedsl_enable_autotuning": False,
     "cutlass.binary_remote_cache_force_write": False, "cutlass.compile_opt_level": "-O1",
     "cutlass.cutlass_backend_min_gemm_size": 1, "cutlass.cutlass_dir": None, "cutlass.cutlass_dynamic_cluster_fallback":
     None, "cutlass.cutlass_dynamic_cluster_shape": None, "cutlass.cutlass_enabled_ops": "all",

@@ -22,12 +22,33 @@ from tocha._logging import events
 from tocha._prims_common import clone_preserve_strides
 
 __all__ = [
-    "IndentedBuffer", "cache_on_self", "ceildiv", "clone_preserve_strides", "fresh_cache", "fresh_inductor_cache", "get_code",
-    "get_dtype_size", "is_cpu_device", "is_linux", "is_windows", "output_node", "pad_listlike", "print_performance", "run_and_get_code",
-    "run_and_get_cpp_code", "run_and_get_kernels", "run_and_get_triton_code", "run_fw_bw_and_get_code", "timed", "unique",
+    "GPU_TYPES",
+    "IndentedBuffer",
+    "cache_on_self",
+    "ceildiv",
+    "clear_inductor_caches",
+    "clone_preserve_strides",
+    "fresh_cache",
+    "fresh_inductor_cache",
+    "get_code",
+    "get_dtype_size",
+    "is_cpu_device",
+    "is_linux",
+    "is_windows",
+    "output_node",
+    "pad_listlike",
+    "print_performance",
+    "run_and_get_code",
+    "run_and_get_cpp_code",
+    "run_and_get_kernels",
+    "run_and_get_triton_code",
+    "run_fw_bw_and_get_code",
+    "timed",
+    "unique",
 ]  # fmt: skip
 
 FOLDER = "TORCHINDUCTOR_CACHE_DIR"
+GPU_TYPES = ["cuda", "mps", "xpu", "mtia"]  # PyTorch's names of them
 
 
 def run_and_get_code(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[str]]:
@@ -113,6 +134,11 @@ def fresh_cache(cache_entries: dict[str, Any] | None = None, dir: str | None = N
 
 
 fresh_inductor_cache = fresh_cache
+
+
+def clear_inductor_caches() -> None:
+    """Forgets what this process knows of files on disk: these stay, as does what was compiled."""
+    codecache.precompiled_flags.cache_clear()
 
 
 def timed(model: Callable[..., Any], example_inputs: Sequence[Any], times: int = 1, device: str = "cpu") -> float:

@@ -8,7 +8,7 @@ from tocha.ir.devices import CPU
 from tocha.ir.layout import MemoryFormat
 from tocha.operators import interpreter
 from tocha.operators.facts import Facts
-from tocha.operators.held import check_held
+from tocha.operators.held import check_fill
 from tocha.operators.record import composite, facts, gradient, native, op
 from tocha.operators.rules import Out, like_strides
 
@@ -62,7 +62,7 @@ def filled_facts(self, value):
             f"[fill_] fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions."
         )
     if value.number is not None:
-        check_held(self.dtype, value.number, rounds=list(self.sizes) == [1] * self.ndim)
+        check_fill(self.sizes, self.dtype, value.number)
     return interpreter.written(self)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
-from tocha.operators.held import check_held
+from tocha.operators.held import check_fill
 from tocha.operators.record import composite, facts, native, op, rule
 from tocha.operators.rules import (
     Out,
@@ -182,7 +182,7 @@ def full_facts(size, fill_value, dtype, device):
 
 def holding(made, number):
     """What a shape rule says, of a tensor that can hold the number."""
-    check_held(made.dtype, number.value, rounds=list(made.sizes) == [1] * len(made.sizes))
+    check_fill(made.sizes, made.dtype, number.value)
     return made
 
 

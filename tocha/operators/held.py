@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from tocha.ir import dtypes as dt
@@ -47,6 +48,11 @@ def _holds_real(d: DType, value: float | int) -> bool:
     if isinstance(d.format, dt.PowersOfTwo):
         return 2.0**d.format.min_exponent <= value <= d.format.largest
     return abs(value) <= d.format.largest
+
+
+def check_fill(sizes: Sequence[Any], d: DType, value: Any) -> None:
+    """Refuses a number that a tensor cannot be filled with: one element rounds what is beyond a half type to infinity."""
+    check_held(d, value, rounds=all(isinstance(n, int) and n == 1 for n in sizes))
 
 
 def check_held(d: DType, value: Any, rounds: bool = False) -> None:

@@ -714,7 +714,7 @@ def check_takes(op: str, target: Facts, sizes: Sequence[Any]) -> None:
     if any(isinstance(n, Symbolic) and n.env.hint(n.expr) is None for n in (*target.sizes, *sizes)):
         return
     together = broadcast(target.sizes, sizes, op)
-    if not layout.same_sizes(together, target.sizes):
+    if len(together) != target.ndim or not all(a is b or a == b for a, b in zip(together, target.sizes, strict=True)):
         raise RuntimeError(
             f"[{op}] output with shape {target.shape} doesn't match the broadcast shape {list(together)}"
         )

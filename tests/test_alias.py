@@ -536,14 +536,13 @@ def test_insides_of_the_compiler_can_be_imported_and_refuse():
         """
         import torch
         import torch._inductor.fx_passes.post_grad
-        from torch._inductor import standalone_compile
         from torch._inductor.codecache import PyCodeCache
         from torch._inductor.lowering import make_fallback, register_lowering
         from torch._inductor.pattern_matcher import CallFunction, PatternMatcherPass, register_replacement
         assert not isinstance(torch.ops.aten.sin.default, CallFunction)
         assert torch._inductor.utils.run_and_get_code is not None and not torch._inductor.config.max_autotune
 
-        for use in (standalone_compile, PyCodeCache, make_fallback, register_lowering, PatternMatcherPass, register_replacement):
+        for use in (PyCodeCache, make_fallback, register_lowering, PatternMatcherPass, register_replacement):
             try:
                 use()
             except NotImplementedError as error:
@@ -551,7 +550,7 @@ def test_insides_of_the_compiler_can_be_imported_and_refuse():
         """
     )
     assert out.split() == [
-        "[torch._inductor.standalone_compile]", "[torch._inductor.codecache.PyCodeCache]", "[torch._inductor.lowering.make_fallback]",
+        "[torch._inductor.codecache.PyCodeCache]", "[torch._inductor.lowering.make_fallback]",
         "[torch._inductor.lowering.register_lowering]", "[torch._inductor.pattern_matcher.PatternMatcherPass]",
         "[torch._inductor.pattern_matcher.register_replacement]",
     ]  # fmt: skip

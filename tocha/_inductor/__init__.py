@@ -9,7 +9,15 @@ from typing import Any
 from tocha._inductor import config
 from tocha._inductor.other_settings import OTHER_SETTINGS
 
-__all__ = ["aot_compile", "check_options", "compile", "list_mode_options", "list_options"]
+__all__ = [
+    "CompiledArtifact",
+    "aot_compile",
+    "check_options",
+    "compile",
+    "list_mode_options",
+    "list_options",
+    "standalone_compile",
+]
 
 _MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -26,6 +34,39 @@ def compile(gm: Any, example_inputs: Sequence[Any], options: dict[str, Any] | No
     if any(isinstance(x, list | tuple | dict) for x in example_inputs):
         return back_end.compile_nested(gm, example_inputs, options)
     return back_end.compile_fx(gm, list(example_inputs), options=options)
+
+
+def standalone_compile(
+    gm: Any,
+    example_inputs: Sequence[Any],
+    *,
+    dynamic_shapes: str = "from_graph",
+    options: dict[str, Any] | None = None,
+    aot: bool = False,
+    donate_graph_module: bool = False,
+    fake_mode: Any = None,
+) -> Any:
+    """A graph compiled by itself: an artifact that is called, and saved for other processes.
+
+    `dynamic_shapes` says whether sizes are those of the graph (symbols, where it was traced with them) or of the examples. All
+    artifacts hold forward and backward, as PyTorch's do with `aot`; fake modes are made where they are needed.
+
+    >>> import tocha
+    >>> from tocha.fx.experimental.proxy_tensor import make_fx
+    >>> artifact = standalone_compile(make_fx(lambda x: (x.cos() + 1,))(tocha.ones(2)), [tocha.ones(2)])
+    >>> artifact(tocha.zeros(2))
+    [tensor([2., 2.])]
+    """
+    module = importlib.import_module("tocha._inductor.standalone")
+    return module.standalone_compile(
+        gm, example_inputs, dynamic_shapes=dynamic_shapes, options=options, donate_graph_module=donate_graph_module
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name == "CompiledArtifact":
+        return importlib.import_module("tocha._inductor.standalone").CompiledArtifact
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def aot_compile(gm: Any, args: Any, kwargs: Any = None, *, options: dict[str, Any] | None = None) -> Any:

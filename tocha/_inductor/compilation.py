@@ -150,7 +150,9 @@ def direct(forward: Any) -> Callable[..., Any]:
 
 def is_direct(forward: Any) -> bool:
     """Whether the native function of the graph returns what the captured function does."""
-    if not isinstance(forward.compiled, Compiled) or not forward.compiled.is_whole:
-        return False
-    spec = forward.out_spec
-    return spec.type is tuple and all(child.is_leaf() for child in spec.children())
+    whole = isinstance(forward.compiled, Compiled) and forward.compiled.is_whole
+    return whole and forward.out_spec.type is tuple and is_flat(forward.out_spec)
+
+
+def is_flat(spec: Any) -> bool:
+    return spec.type in (tuple, list) and all(child.is_leaf() for child in spec.children())

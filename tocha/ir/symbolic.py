@@ -96,6 +96,9 @@ class Expr:
     def __repr__(self) -> str:
         return text(self)
 
+    def __deepcopy__(self, memo: dict) -> Expr:
+        return self
+
     def __reduce__(self) -> Any:
         raise TypeError("a symbolic expression belongs to this process: its symbols have no meaning elsewhere")
 

@@ -231,3 +231,31 @@ def test_a_packed_gated_unit_follows_its_state():
         assert out.data.dtype == h.dtype == bf16
         out, h = gru(packed)
         assert out.data.dtype == h.dtype == f32
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+@pytest.mark.parametrize("grad", [False, True])
+def test_regions_inside_of_what_is_compiled_and_called_in_a_region(backend, grad):
+    """The graph holds the casts: the region around its call does not cast again, neither forward nor backward."""
+
+    def f(x):
+        with tocha.autocast("cpu", enabled=False):
+            whole = x @ x.t()
+        outer = x @ x.t()
+        with tocha.autocast("cpu", dtype=f16):
+            inner = x @ x.t()
+        return whole, outer, inner
+
+    def outcome(call):
+        x = tocha.linspace(0, 1, 9).view(3, 3).requires_grad_(grad)
+        with tocha.autocast("cpu", dtype=bf16):
+            results = call(x)
+            if grad:
+                (results[0].sum() + results[1].float().sum()).backward()
+            assert tocha.is_autocast_enabled("cpu")
+        return *results, x.grad
+
+    got, expected = outcome(tocha.compile(f, backend=backend)), outcome(f)
+    assert [r.dtype for r in got[:3]] == [f32, bf16, f16]
+    for a, b in zip(got, expected, strict=True):
+        tocha.testing.assert_close(a, b)

@@ -20,6 +20,26 @@ from tocha.ir.layout import dense_order
 _call_uncaptured = _C._capture.Wrapper(call, None)
 
 
+def with_its_own_casts(compiled: Callable) -> Callable:
+    """A graph holds the casts of the regions it was traced in: one that runs operator by operator is not cast again by the
+    region that it is called in. Native programs ask no region."""
+    if type(compiled).__module__ == _C.__name__:
+        return compiled
+
+    def run(*args: Any) -> Any:
+        casting = [d for d in ("cpu", "cuda") if _C.is_autocast_enabled(d)]
+        for device in casting:
+            _C.set_autocast_enabled(device, False)
+        try:
+            return compiled(*args)
+        finally:
+            for device in casting:
+                _C.set_autocast_enabled(device, True)
+
+    run._boxed_call = getattr(compiled, "_boxed_call", False)  # type: ignore[attr-defined]
+    return run
+
+
 class Backward:
     """The backward graph, compiled when it is first needed."""
 
@@ -30,7 +50,8 @@ class Backward:
 
     def compile(self, args: Sequence[Any]) -> Callable:
         if self.compiled is None:
-            self.compiled = _C._capture.Wrapper(self.compiler, None)(self.module, list(args))
+            compiled = _C._capture.Wrapper(self.compiler, None)(self.module, list(args))
+            self.compiled = with_its_own_casts(compiled)
         return self.compiled
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
@@ -108,7 +129,7 @@ def compile_traced(
         if w.on_bases is None and w.wrappers is None:  # the graph's inputs are the function's
             traced.module.meta["mutated_inputs"] = {m.input for m in w.mutations}
         events.tell(events.GraphMade("inference", traced.module))
-        return wrapped(w, inference_compiler(traced.module, traced.fakes))
+        return wrapped(w, with_its_own_casts(inference_compiler(traced.module, traced.fakes)))
     inputs = [*traced.fakes, *traced.tangents]
     events.tell(events.GraphMade("joint", traced.module))
     with events.stage("partition"):
@@ -118,4 +139,5 @@ def compile_traced(
     backward.meta["given_away"] = True  # what is kept for it goes with the last use
     w.copied = sorted(overwritten_later(traced, forward))
     forward.meta["written_inputs"] = written_inputs(traced, w)
-    return wrapped(w, fw_compiler(forward, traced.fakes), Backward(backward, bw_compiler))
+    compiled = with_its_own_casts(fw_compiler(forward, traced.fakes))
+    return wrapped(w, compiled, Backward(backward, bw_compiler))

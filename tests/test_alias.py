@@ -538,11 +538,11 @@ def test_insides_of_the_compiler_can_be_imported_and_refuse():
         import torch._inductor.fx_passes.post_grad
         from torch._inductor.codecache import PyCodeCache
         from torch._inductor.lowering import make_fallback, register_lowering
-        from torch._inductor.pattern_matcher import CallFunction, PatternMatcherPass, register_replacement
+        from torch._inductor.pattern_matcher import CallFunction, joint_fwd_bwd, register_lowering_pattern
         assert not isinstance(torch.ops.aten.sin.default, CallFunction)
         assert torch._inductor.utils.run_and_get_code is not None and not torch._inductor.config.max_autotune
 
-        for use in (PyCodeCache, make_fallback, register_lowering, PatternMatcherPass, register_replacement):
+        for use in (PyCodeCache, make_fallback, register_lowering, joint_fwd_bwd, register_lowering_pattern):
             try:
                 use()
             except NotImplementedError as error:
@@ -551,8 +551,8 @@ def test_insides_of_the_compiler_can_be_imported_and_refuse():
     )
     assert out.split() == [
         "[torch._inductor.codecache.PyCodeCache]", "[torch._inductor.lowering.make_fallback]",
-        "[torch._inductor.lowering.register_lowering]", "[torch._inductor.pattern_matcher.PatternMatcherPass]",
-        "[torch._inductor.pattern_matcher.register_replacement]",
+        "[torch._inductor.lowering.register_lowering]", "[torch._inductor.pattern_matcher.joint_fwd_bwd]",
+        "[torch._inductor.pattern_matcher.register_lowering_pattern]",
     ]  # fmt: skip
 
 

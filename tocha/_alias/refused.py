@@ -23,7 +23,7 @@ PARTLY = frozenset(
         "distributed.tensor", "distributed.tensor.placement_types", "distributed.nn",
         "distributed.nn.functional", "distributed.device_mesh", "distributed._functional_collectives", "utils.data.datapipes", "utils.data.datapipes.iter",
         "_inductor", "_inductor.codecache", "_inductor.compile_fx", "_inductor.custom_graph_pass", "_inductor.decomposition", "_inductor.exc",
-        "_inductor.freezing", "_inductor.graph", "_inductor.lowering", "_inductor.metrics", "_inductor.output_code", "_inductor.utils",
+        "_inductor.freezing", "_inductor.graph", "_inductor.lowering", "_inductor.metrics", "_inductor.output_code", "_inductor.pattern_matcher", "_inductor.utils",
     )
 )  # fmt: skip
 

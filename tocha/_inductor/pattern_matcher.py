@@ -96,7 +96,7 @@ class Match:
         with self.graph.inserting_before(point):
             found = self.graph.graph_copy(replacement_graph, known)
         self.graph.erase_node(point)
-        results = list(found) if isinstance(found, (tuple, list)) else [found]
+        results: list[Any] = list(found) if isinstance(found, (tuple, list)) else [found]
         if len(results) != len(self.outputs):
             raise RuntimeError(
                 f"[pattern_matcher] a replacement with {len(results)} results for {len(self.outputs)} of the pattern"

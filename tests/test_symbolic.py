@@ -22,6 +22,7 @@ from tocha.ir.sym_types import (
     SymBool,
     SymFloat,
     SymInt,
+    float_expr,
     sym_float,
     sym_int,
     sym_ite,
@@ -347,3 +348,48 @@ def test_what_is_known_of_other_symbols_is_not_tried(monkeypatch):
     assert known.holds(s.ge(s.add(s.floordiv(a, 4), 2), s.mul(b, c)))
     assert known.holds(s.ge(s.mul(b, c), a)) is None
     assert 0 < len(asked) < 40
+
+
+def test_indices_end_where_symbolic_sizes_do():
+    known, n, m = Assumptions(), s.symbol("n"), s.symbol("m")
+    for size in (n, m):
+        known.constrain(s.atom_of(size), 1, math.inf)
+    i, j, k = (known.index(s.symbol(name), size) for name, size in (("i", 64), ("j", n), ("k", s.mul(m, m))))
+    plane = s.add(s.mul(n, i), j)  # i rows of n elements
+    assert known.simplify(s.floordiv(plane, s.scale(n, 64))) == 0
+    assert known.simplify(s.mod(s.floordiv(plane, n), 64)) is i
+    assert known.simplify(s.floordiv(plane, s.scale(n, 4))) is s.floordiv(i, 4)
+    square = s.add(s.mul(s.mul(m, m), i), k)
+    assert known.simplify(s.floordiv(square, s.scale(s.mul(m, m), 16))) is s.floordiv(i, 16)
+    assert known.holds(s.lt(j, n)) and known.holds(s.lt(j, s.scale(n, 2))) and known.holds(s.lt(j, m)) is None
+
+
+_factors = st.integers(1, 6)
+
+
+@given(
+    st.lists(st.tuples(_factors, _factors), min_size=1, max_size=3), _factors, _factors, st.integers(1, 5), st.data()
+)
+def test_indices_with_symbolic_sizes_keep_their_value(strides, divisor, inner, size, data):
+    known, n = Assumptions(), s.symbol("n")
+    known.constrain(s.atom_of(n), 1, math.inf)
+    values, a = {s.atom_of(n): size}, 0
+    for d, (rows, times) in enumerate(strides):
+        count, symbolic = data.draw(st.sampled_from([(rows, rows), (size, n), (size * rows, s.scale(n, rows))]))
+        i = known.index(s.symbol(f"i{d}"), symbolic)
+        values[s.atom_of(i)] = data.draw(st.integers(0, count - 1))
+        a = s.add(a, s.mul(i, data.draw(st.sampled_from([times, s.scale(n, times), s.mul(n, n)]))))
+    for b in (divisor, s.scale(n, divisor), s.scale(s.mul(n, n), inner)):
+        for e in (s.floordiv(a, b), s.mod(s.floordiv(a, b), inner), s.floordiv(s.mod(a, b), divisor)):
+            assert s.evaluate(known.simplify(e), values) == s.evaluate(e, values)
+
+
+@pytest.mark.parametrize("factor", [2.0, 0.5, 0.25, 1.0, 3.0])
+def test_sizes_times_a_number_that_is_exact_are_integers(factor):
+    q = s.symbol("q")
+    for kind, of in (("floor", math.floor), ("ceil", math.ceil)):
+        for e in (float_expr("mul", q, factor), float_expr("mul", factor, float_expr("float", q))):
+            found = s.rounding(kind, e)
+            assert "floor(" not in s.text(found) and "ceil(" not in s.text(found)
+            assert [s.evaluate(found, {s.atom_of(q): v}) for v in range(9)] == [of(v * factor) for v in range(9)]
+    assert "floor(" in s.text(s.rounding("floor", float_expr("mul", q, 0.3)))

@@ -173,10 +173,7 @@ def variable(dim: int, size: Any, known: Assumptions) -> Any:
     """A symbol of its own for each size of a dim; a dim of one element has one index."""
     if isinstance(size, int) and size <= 1:
         return 0
-    made = s.symbol(f"w{dim}[{size}]")
-    atom = s.atom_of(made)
-    assert atom is not None
-    known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
+    made = known.index(s.symbol(f"w{dim}[{size}]"), size)
     if isinstance(size, s.Expr):
         known.learn(s.lt(made, size))
     return made

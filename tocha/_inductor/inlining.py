@@ -153,10 +153,8 @@ class Composer:
             computed = self.as_expression(value)
             if computed is not None and self.known.holds(s.ge(computed, 0)) and self.known.holds(s.lt(computed, size)):
                 return computed
-            atom = s.atom_of(s.symbol(f"x{len(self.indirect)}"))
-            assert atom is not None
-            self.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
-            found = self.indirect[value] = Indirect(atom, value, size)
+            place = self.known.index(s.symbol(f"x{len(self.indirect)}"), size)
+            found = self.indirect[value] = Indirect(s.atom_of(place), value, size)
         return s.of_atom(found.atom)
 
     def as_expression(self, value: Node) -> Any:

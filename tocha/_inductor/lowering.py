@@ -140,10 +140,8 @@ class Reader:
             raise NotLowered("an index into nothing")
         found = self.indirect.get(value)
         if found is None:
-            atom = s.atom_of(s.symbol(f"x{len(self.indirect)}"))
-            assert atom is not None
-            self.lowering.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
-            found = self.indirect[value] = Indirect(atom, value, size)
+            place = self.lowering.known.index(s.symbol(f"x{len(self.indirect)}"), size)
+            found = self.indirect[value] = Indirect(s.atom_of(place), value, size)
         return s.of_atom(found.atom)
 
     def _input(self, read: Load | Position, dtype: DType) -> Node:
@@ -190,10 +188,7 @@ class Lowering(Interpreter):
         found = self._variables.get((dim, size))
         if found is None:
             taken = sum(d == dim for d, _ in self._variables)  # another range is another symbol
-            found = self._variables[dim, size] = s.symbol(f"i{dim}" + "_" * taken)
-            atom = s.atom_of(found)
-            assert atom is not None
-            self.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
+            found = self._variables[dim, size] = self.known.index(s.symbol(f"i{dim}" + "_" * taken), size)
             if isinstance(size, s.Expr):
                 self.known.learn(s.lt(found, size))
         return found

@@ -397,13 +397,13 @@ def state_of(loop: Loop, name: str, producer: Loop) -> Buffer:
 def remainder(loop: Loop, start: Any, known: Assumptions) -> Loop:
     """The fold of what lies behind `start`, unfinished."""
     assert loop.fold is not None
-    e = s.symbol("j")
-    known.constrain(s.atom_of(e), 0, float("inf"))  # type: ignore[arg-type]
+    size = s.add(loop.sizes[-1], s.scale(start, -1))
+    e = known.index(s.symbol("j"), size)
     old = s.atom_of(loop.variables[-1])
     at = {old: s.add(start, e)} if old is not None else {}
     partial = replace(loop.fold, finish=(scalar.Param(0, loop.fold.states[0]),))
     made = replace(
-        loop, name=f"{loop.name}_rest", sizes=(*loop.outer, s.add(loop.sizes[-1], s.scale(start, -1))), variables=(*loop.variables[:-1], e),
+        loop, name=f"{loop.name}_rest", sizes=(*loop.outer, size), variables=(*loop.variables[:-1], e),
         reads=tuple(substituted_read(r, at, known) for r in loop.reads), fold=partial, results=[],
     )  # fmt: skip
     made.results = [state_of(loop, "rest", made)]
@@ -481,11 +481,7 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions, inner: Any = None) ->
 
 
 def loop_variable(name: str, size: Any, known: Assumptions) -> Any:
-    if size == 1:
-        return 0
-    made = s.symbol(name)
-    known.constrain(s.atom_of(made), 0, size - 1 if isinstance(size, int) else float("inf"))  # type: ignore[arg-type]
-    return made
+    return 0 if size == 1 else known.index(s.symbol(name), size)
 
 
 def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:

@@ -91,11 +91,27 @@ def _floor(a: Bound, b: Bound) -> Bound:
     return a // b
 
 
+def _steps(a: Expr, b: Any) -> Iterator[tuple[Any, Any]]:
+    """What divides b and some of a's terms, the greatest first, and the sum of a's other terms."""
+    (factor, multiple), *others = s.terms_of(b)
+    if others or multiple <= 0:
+        return
+    common = s.from_terms({factor: 1})
+    whole = {m: c for m, c in a.terms if m and s.exact_quotient(s.from_terms({m: 1}), common) is not None}
+    for step in sorted(
+        {math.gcd(multiple, c) for c in whole.values()} - ({1, multiple} if not factor else set()), reverse=True
+    ):
+        small = s.from_terms({m: c for m, c in a.terms if m not in whole or c % step})
+        if small != 0 and small is not a:
+            yield s.from_terms({factor: step}), small
+
+
 class Assumptions:
     """Facts about symbols. Changes only by learning more."""
 
     def __init__(self) -> None:
         self.ranges: dict[Atom, Range] = {}
+        self.sizes: dict[Atom, Any] = {}  # of indices: each is at least 0 and less than its size
         self.replacements: dict[Atom, Any] = {}  # a symbol's value in terms of others; never in terms of itself
         self.multiples: dict[Atom, tuple[int, Any]] = {}  # floordiv atom q = a // k with k dividing a: (k, a)
         self.nonnegative: list[Expr] = []  # learnt: each is >= 0
@@ -113,7 +129,7 @@ class Assumptions:
             dict(self.multiples),
         )
         made.nonnegative, made.nonzero, made.true = list(self.nonnegative), set(self.nonzero), set(self.true)
-        made.late = self.late
+        made.sizes, made.late = dict(self.sizes), self.late
         return made
 
     # -- learning
@@ -130,6 +146,14 @@ class Assumptions:
             self.ranges[symbol] = new
             self.forget_derived()
         return new[0] <= new[1]
+
+    def index(self, symbol: Any, size: Any) -> Any:
+        """The symbol, which counts from 0 to below a size."""
+        atom = s.atom_of(symbol)
+        assert atom is not None
+        self.constrain(atom, 0, size - 1 if isinstance(size, int) else math.inf)
+        self.sizes[atom] = size
+        return symbol
 
     def learn(self, r: Any) -> None:
         """r holds from now on."""
@@ -202,6 +226,7 @@ class Assumptions:
         self.nonnegative = [e for e in (s.substitute(x, known) for x in self.nonnegative) if isinstance(e, Expr)]
         self.nonzero = {e for e in (s.substitute(x, known) for x in self.nonzero) if isinstance(e, Expr)}
         self.true = {r for r in (s.substitute(x, known) for x in self.true) if isinstance(r, Relation)}
+        self.sizes = {a: s.substitute(n, known) for a, n in self.sizes.items()}
 
     def _learn_inequality(self, e: Expr) -> None:
         bound = self._as_range(e)
@@ -297,9 +322,8 @@ class Assumptions:
                 return int(low)
             if isinstance(b, Expr) and self.holds(s.ge(a, 0)) and self.holds(s.lt(a, b)):
                 return 0
-            if isinstance(b, int):
-                counted = self._counted_down(*atom.args)
-                return self._without_small_terms(q, *atom.args) if counted is None else counted
+            counted = self._counted_down(*atom.args)
+            return self._without_small_terms(q, *atom.args) if counted is None else counted
         return q
 
     def _counted_down(self, a: Any, b: Any) -> Any:
@@ -312,13 +336,11 @@ class Assumptions:
 
     def _without_small_terms(self, q: Any, a: Any, b: Any) -> Any:
         """q = a // b, without terms that never carry into the next multiple: (8x + y) // 32 = x // 4 for 0 <= y < 8."""
-        if not isinstance(b, int) or not isinstance(a, Expr):
+        if not isinstance(a, Expr):
             return q
-        for step in sorted({math.gcd(b, c) for m, c in a.terms if m} - {1, b}, reverse=True):
-            small = s.from_terms({m: c for m, c in a.terms if c % step})
-            low, high = self.bounds(small)
-            if isinstance(small, Expr) and low >= 0 and high < step:
-                return self._divided(s.add(a, s.scale(small, -1)), b)
+        for step, small in _steps(a, b):
+            if self.holds(s.ge(small, 0)) and self.holds(s.lt(small, step)):
+                return self._divided(s.exact_quotient(s.add(a, s.scale(small, -1)), step), s.exact_quotient(b, step))
         return q
 
     # -- ranges
@@ -335,9 +357,9 @@ class Assumptions:
                 (a, b), (c, d) = self.bounds(rest), _range_product((times, times), (0, divisor - 1))
                 low, high = max(low, a + c), min(high, b + d)
             if math.isinf(low):
-                low = max(low, self._least(e))
+                low = max(low, self._least(e), self._least_from_ends(e))
             if math.isinf(high):
-                high = min(high, -self._least(s.scale(e, -1)))
+                high = min(high, -max(self._least(s.scale(e, -1)), self._least_from_ends(s.scale(e, -1))))
             found = self._bounds[e] = (low, high)
         return found
 
@@ -408,6 +430,26 @@ class Assumptions:
         if any(c < 0 for m, c in shifted.items() if m):
             return -math.inf
         return -(-shifted.get((), 0) // over)
+
+    def _least_from_ends(self, e: Expr) -> Bound:
+        """A lower bound that counts an index which makes e smaller from its end, which may be symbolic: of n * m - n * i - j for
+        i < m and j < n."""
+        smaller = {a for m, c in e.terms if c < 0 for a, _ in m if a in self.sizes}
+        if not smaller or any(
+            smaller & s.free_symbols(s.of_atom(a)) for m, _ in e.terms for a, _ in m if a.kind != "symbol"
+        ):
+            return -math.inf
+        ends = {a: s.add(s.add(self.sizes[a], -1), s.scale(s.of_atom(a), -1)) for a in smaller}
+        turned = s.total(s.scale(s.product(s.power(ends.get(a, s.of_atom(a)), p) for a, p in m), c) for m, c in e.terms)
+        lows: dict[Atom, int] = {}
+        for monomial, _ in s.terms_of(turned):
+            for atom, _ in monomial:
+                low = 0 if atom in smaller else self._atom_range(atom)[0]
+                if math.isinf(low):
+                    return -math.inf
+                lows[atom] = int(low)
+        shifted = s.shifted(dict(s.terms_of(turned)), lows)
+        return -math.inf if any(c < 0 for m, c in shifted.items() if m) else shifted.get((), 0)
 
     def _opened(self, e: Expr) -> tuple[dict[s.Monomial, int], int]:
         """A lower bound of over * e without divisions: b * (a // b) is more than a - b and at most a, for b > 0."""

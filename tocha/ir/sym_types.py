@@ -74,6 +74,17 @@ class FloatExpr:
             return known.replacements.get(self.args[0], self)
         return float_expr(self.name, *(known.simplify(a) for a in self.args))
 
+    def scaled_integer(self) -> tuple[Any, float] | None:
+        """e and k where this is the float of an integer expression e, times a number k."""
+        if self.name == "float":
+            return self.args[0], 1.0
+        if self.name == "mul":
+            for number, other in (self.args, self.args[::-1]):
+                if isinstance(number, int | float) and math.isfinite(number):
+                    inner = other.scaled_integer() if isinstance(other, FloatExpr) else (other, 1.0)
+                    return None if inner is None else (inner[0], inner[1] * number)
+        return None
+
     def text(self, name: Callable[[s.Atom], str] | None = None) -> str:
         if self.name == "symbol":
             return name(self.args[0]) if name else self.args[0].name

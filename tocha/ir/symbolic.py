@@ -664,12 +664,20 @@ def rebuilt(atom: Atom, args: list[Any]) -> Any:
         return choose(*args)
     if atom.kind in _ROUNDINGS:
         plain = isinstance(args[0], int | float)
-        return _ROUNDINGS[atom.kind](*args) if plain else _function(atom.kind, tuple(args))
+        return _ROUNDINGS[atom.kind](*args) if plain else rounding(atom.kind, *args)
     return opaque(atom.kind, *args)
 
 
 def rounding(kind: str, value: Any) -> Any:
-    """A float made an integer: trunc, floor, ceil, round."""
+    """A float made an integer: trunc, floor, ceil, round. Sizes times 2.0 or 0.5 are exact, and remain what can be reasoned about."""
+    scaled = value.scaled_integer()
+    if scaled is not None:
+        e, factor = scaled
+        if float(factor).is_integer():
+            return scale(e, int(factor))
+        parts = 1 / factor
+        if kind in ("floor", "ceil") and math.frexp(parts)[0] == 0.5 and parts > 1:
+            return (floordiv if kind == "floor" else ceildiv)(e, int(parts))
     return _function(kind, (value,))
 
 

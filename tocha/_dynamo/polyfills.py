@@ -625,5 +625,9 @@ def _lru_cache(maxsize=128, typed=False):
     return lambda function: functools._lru_cache_wrapper(function, maxsize, typed, None)
 
 
-for _original, _function in ((functools.cached_property.__get__, _cached_get), (functools.lru_cache, _lru_cache)):
+_CACHES: tuple[tuple[Any, Any], ...] = (
+    (functools.cached_property.__get__, _cached_get),
+    (functools.lru_cache, _lru_cache),
+)
+for _original, _function in _CACHES:
     SUBSTITUTES[id(_original)] = (_original, _function)

@@ -153,8 +153,9 @@ class Composer:
             computed = self.as_expression(value)
             if computed is not None and self.known.holds(s.ge(computed, 0)) and self.known.holds(s.lt(computed, size)):
                 return computed
-            place = self.known.index(s.symbol(f"x{len(self.indirect)}"), size)
-            found = self.indirect[value] = Indirect(s.atom_of(place), value, size)
+            atom = s.atom_of(self.known.index(s.symbol(f"x{len(self.indirect)}"), size))
+            assert atom is not None
+            found = self.indirect[value] = Indirect(atom, value, size)
         return s.of_atom(found.atom)
 
     def as_expression(self, value: Node) -> Any:

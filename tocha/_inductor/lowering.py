@@ -140,8 +140,9 @@ class Reader:
             raise NotLowered("an index into nothing")
         found = self.indirect.get(value)
         if found is None:
-            place = self.lowering.known.index(s.symbol(f"x{len(self.indirect)}"), size)
-            found = self.indirect[value] = Indirect(s.atom_of(place), value, size)
+            atom = s.atom_of(self.lowering.known.index(s.symbol(f"x{len(self.indirect)}"), size))
+            assert atom is not None
+            found = self.indirect[value] = Indirect(atom, value, size)
         return s.of_atom(found.atom)
 
     def _input(self, read: Load | Position, dtype: DType) -> Node:

@@ -1,7 +1,7 @@
 """Thirty functions of real code: tocha's eager, tocha compiled and torch.compile in one run, turn by turn.
 
 python benchmarks/functions.py            # all
-python benchmarks/functions.py softmax    # those whose name matches; --own: without PyTorch, --json: the times too
+python benchmarks/functions.py softmax    # those whose name matches; --own: without PyTorch, --dynamic: sizes are symbols, --json: the times too
 
 Each library is a process of its own; a row shows medians, and the ratios of eager and of torch.compile to tocha compiled.
 """
@@ -24,6 +24,7 @@ import harness
 ROUNDS = 15
 SECONDS = 0.02  # of one turn
 REST = 0.025  # between two: PyTorch's threads stay awake for some milliseconds after their work, on the same processors
+DYNAMIC = "--dynamic" in sys.argv
 CONTENDERS = ("tocha eager", "tocha compiled", "torch compiled")
 FUNCTIONS: dict[str, Callable[[Any, Any], tuple[Callable[..., Any], tuple]]] = {}
 
@@ -344,7 +345,7 @@ def serve(library: str) -> None:
         if (kind, name) not in calls:
             T.manual_seed(0)
             f, args = FUNCTIONS[name](T, F)
-            f = T.compile(f, dynamic=False) if kind == "compiled" else f
+            f = T.compile(f, dynamic=DYNAMIC) if kind == "compiled" else f
 
             def call(f=f, args=args):
                 return f(*args)
@@ -359,7 +360,7 @@ def serve(library: str) -> None:
 @cache
 def process_of(library: str) -> harness.Remote:
     """One for a library's eager and compiled calls: the same code differs by tens of percent between processes."""
-    return harness.Remote(__file__, "--serve", library)
+    return harness.Remote(__file__, "--serve", library, *(["--dynamic"] if DYNAMIC else []))
 
 
 class Contender:

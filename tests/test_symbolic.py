@@ -361,6 +361,8 @@ def test_indices_end_where_symbolic_sizes_do():
     assert known.simplify(s.floordiv(plane, s.scale(n, 4))) is s.floordiv(i, 4)
     square = s.add(s.mul(s.mul(m, m), i), k)
     assert known.simplify(s.floordiv(square, s.scale(s.mul(m, m), 16))) is s.floordiv(i, 16)
+    c = known.index(s.symbol("c"), s.scale(m, 8))
+    assert known.simplify(s.floordiv(s.add(s.mul(n, c), j), s.mul(m, n))) is s.floordiv(c, m)
     assert known.holds(s.lt(j, n)) and known.holds(s.lt(j, s.scale(n, 2))) and known.holds(s.lt(j, m)) is None
 
 

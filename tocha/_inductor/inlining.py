@@ -86,6 +86,7 @@ class Composer:
         self.atoms: dict[s.Atom, Any] = {}
         self.origins: dict[str, None] = {}
         self.too_long: set[Buffer] = set()  # what is read at an index of too many terms
+        self.under: dict[Any, Assumptions] = {}  # what is known where a guard holds
 
     def composed(self) -> Loop:
         formulas = self.rewritten(self.loop, self.loop.formulas, {}, True)
@@ -188,7 +189,7 @@ class Composer:
         key = (buffer, address, guard)
         if key not in self.done:
             self.origins |= dict.fromkeys(producer.origins)
-            index = index_within(MOST_TERMS, address, buffer.sizes, buffer.strides, self.known)
+            index = index_within(MOST_TERMS, address, buffer.sizes, buffer.strides, self.known_under(guard))
             if index is None:
                 self.too_long.add(buffer)
                 return self.input(Load(buffer, address, guard), dtype)
@@ -196,6 +197,15 @@ class Composer:
             k = producer.results.index(buffer)
             (self.done[key],) = self.rewritten(producer, (producer.formulas[k],), at, guard)  # type: ignore[arg-type]
         return self.done[key]
+
+    def known_under(self, guard: Any) -> Assumptions:
+        """An element that is read under a guard is of no account where that does not hold: what was padded lies within its sizes."""
+        if guard is True:
+            return self.known
+        if guard not in self.under:
+            self.under[guard] = self.known.copy()
+            self.under[guard].learn(guard)
+        return self.under[guard]
 
     def input(self, read: Load | Position, dtype: Any) -> Node:
         return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)

@@ -96,14 +96,19 @@ def _steps(a: Expr, b: Any) -> Iterator[tuple[Any, Any]]:
     (factor, multiple), *others = s.terms_of(b)
     if others or multiple <= 0:
         return
-    common = s.from_terms({factor: 1})
-    whole = {m: c for m, c in a.terms if m and s.exact_quotient(s.from_terms({m: 1}), common) is not None}
-    for step in sorted(
-        {math.gcd(multiple, c) for c in whole.values()} - ({1, multiple} if not factor else set()), reverse=True
-    ):
-        small = s.from_terms({m: c for m, c in a.terms if m not in whole or c % step})
-        if small != 0 and small is not a:
-            yield s.from_terms({factor: step}), small
+    shared = {_shared(m, factor) for m, _ in a.terms if m}
+    for common in sorted(shared, key=len, reverse=True):
+        whole = {m: c for m, c in a.terms if _shared(m, common) == common}
+        multiples = {math.gcd(multiple, c) for m, c in whole.items() if m}
+        for step in sorted(multiples - ({1} if not common else set()), reverse=True):
+            small = s.from_terms({m: c for m, c in a.terms if m not in whole or c % step})
+            if small != 0 and small is not a and (common, step) != (factor, multiple):
+                yield s.from_terms({common: step}), small
+
+
+def _shared(a: s.Monomial, b: s.Monomial) -> s.Monomial:
+    powers = dict(b)
+    return tuple((atom, min(p, powers[atom])) for atom, p in a if atom in powers)
 
 
 class Assumptions:
@@ -320,8 +325,11 @@ class Assumptions:
             low, high = self.bounds(q)
             if low == high:
                 return int(low)
-            if isinstance(b, Expr) and self.holds(s.ge(a, 0)) and self.holds(s.lt(a, b)):
-                return 0
+            if isinstance(b, Expr):
+                if self.holds(s.ge(a, 0)) and self.holds(s.lt(a, b)):
+                    return 0
+                if self.holds(s.lt(a, 0)) and self.holds(s.ge(s.add(a, b), 0)):
+                    return -1
             counted = self._counted_down(*atom.args)
             return self._without_small_terms(q, *atom.args) if counted is None else counted
         return q

@@ -96,7 +96,7 @@ def _steps(a: Expr, b: Any) -> Iterator[tuple[Any, Any]]:
     (factor, multiple), *others = s.terms_of(b)
     if others or multiple <= 0:
         return
-    shared = {_shared(m, factor) for m, _ in a.terms if m}
+    shared = dict.fromkeys(_shared(m, factor) for m, _ in a.terms if m)
     for common in sorted(shared, key=len, reverse=True):
         whole = {m: c for m, c in a.terms if _shared(m, common) == common}
         multiples = {math.gcd(multiple, c) for m, c in whole.items() if m}
@@ -443,9 +443,8 @@ class Assumptions:
         """A lower bound that counts an index which makes e smaller from its end, which may be symbolic: of n * m - n * i - j for
         i < m and j < n."""
         smaller = {a for m, c in e.terms if c < 0 for a, _ in m if a in self.sizes}
-        if not smaller or any(
-            smaller & s.free_symbols(s.of_atom(a)) for m, _ in e.terms for a, _ in m if a.kind != "symbol"
-        ):
+        held = [s.of_atom(a) for m, _ in e.terms for a, _ in m if a.kind != "symbol"]
+        if not smaller or any(smaller & s.free_symbols(x) for x in (*held, *(self.sizes[a] for a in smaller))):
             return -math.inf
         ends = {a: s.add(s.add(self.sizes[a], -1), s.scale(s.of_atom(a), -1)) for a in smaller}
         turned = s.total(s.scale(s.product(s.power(ends.get(a, s.of_atom(a)), p) for a, p in m), c) for m, c in e.terms)

@@ -328,7 +328,7 @@ class Family(TakenOver):
             out_list = ", ".join(f"out{i}" for i in range(nout))
             exact = [line for i in range(nout) for line in out_dtype_check(o, i, f"result_dtype(op_{name}, ins, {i})")]
             exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else exact
-            self.lines += prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
+            self.lines += self.checks(o, "check_out") + prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
@@ -675,7 +675,7 @@ class Family(TakenOver):
         self.lines += [f"  {self.on_device(o, 'out0', o.kernel, 'void', out_parameters(o), kernel_arguments)}"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), f"  auto spec = shape_{o.cpp_name}({names});"]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), *self.checks(o, "check_out"), f"  auto spec = shape_{o.cpp_name}({names});"]
             if tensors:
                 self.lines += [f'  check_out_device("{o.name}", out{i}, {", ".join(tensors)});' for i in range(n)]
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
@@ -685,6 +685,8 @@ class Family(TakenOver):
                     given = "if (!dtype) " if any(a.name == "dtype" for a in o.schema.arguments) else ""
                     self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
                 self.lines += out_dtype_check(o, i, f"{s}.dtype")
+                if "out_of_count" in o.tags:
+                    self.lines.append(f"  if (out{i}.numel() == product({s}.sizes)) {s}.sizes = Ints(out{i}.sizes());")
                 self.lines += self.factory_out(o, f"out{i}", f"{s}.sizes")
                 if "given_out" in o.tags:
                     self.lines += given_out(o.name, f"out{i}", s)

@@ -437,7 +437,11 @@ class Functionalizer:
             *(values[a.name] for a in names if not a.kwarg_only),
             **{a.name: values[a.name] for a in names if a.kwarg_only},
         )
-        return list(found) if isinstance(found, tuple) or len(schema._returns) != 1 else [found]
+        if isinstance(found, tuple) or len(schema._returns) != 1:
+            return list(found)
+        if out is not None and isinstance(like, Tensor) and not same_sizes(found, like):  # out= keeps its own sizes
+            found = self.traced(_ops.ops.aten.view.default, found, like.shape)
+        return [found]
 
     def written(self, alias: Alias, new: Tensor) -> None:
         """A tensor has a new value, in its own dtype and shape unless out= gave it another shape."""

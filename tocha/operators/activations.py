@@ -174,7 +174,7 @@ def check_softshrink(self, lambd):
 
 @cheap(
     "nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
-    types={"check": check_softshrink},
+    types={"check": check_softshrink, "out_words": "Found dtype {out} but expected {result}"},
     variants="function, out",
     word="softshrink_check",
 )

@@ -591,12 +591,18 @@ def no_complex_inplace(self):
         raise RuntimeError(f"[abs_] In-place abs is not supported for complex tensors: got {self.dtype}")
 
 
+def check_abs_out(out0, self):
+    if out0.dtype != self.dtype and not self.is_complex():
+        raise RuntimeError(f"[abs] Found dtype {out0.dtype} but expected {self.dtype}")
+
+
 @pointwise(
     "abs(Tensor self) -> Tensor",
     dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32, *FLOAT8[:4]),
     types={
         "out": ("real",),
         "check_inplace": no_complex_inplace,
+        "check_out": check_abs_out,
         "like_self": COMPLEX,
     },
     variants=UNARY,

@@ -326,6 +326,9 @@ def eye_m(n, m, dtype, device):
 
 # -- sequences ---------------------------------------------------------------------------------------
 
+# out= of as many elements keeps its sizes, whatever they are.
+_SEQUENCE = _FACTORY | {"out_of_count"}
+
 
 @rule
 def arange_dtype(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype?") -> "dtype":
@@ -370,7 +373,7 @@ def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype"
 @native(
     "arange(Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
-    tags=_FACTORY | {"computed_length"},
+    tags=_SEQUENCE | {"computed_length"},
 )
 def arange(end, dtype, device):
     """The numbers from 0 up to (not including) end."""
@@ -381,8 +384,8 @@ def arange(end, dtype, device):
 @native(
     "arange.start(Scalar start, Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="arange_start",
-    variants="function",
-    tags=_FACTORY | {"computed_length"},
+    variants=_MAKER,
+    tags=_SEQUENCE | {"computed_length"},
 )
 def arange_start(start, end, dtype, device):
     """The numbers from start up to (not including) end."""
@@ -395,7 +398,7 @@ def arange_start(start, end, dtype, device):
     algorithm="fill",
     kernel="arange_step",
     variants=_MAKER,
-    tags=_FACTORY | {"computed_length"},
+    tags=_SEQUENCE | {"computed_length"},
     aten=("arange.start_step(Scalar start, Scalar end, Scalar step=1) -> Tensor", "arange.start_out"),
     core=True,
 )
@@ -408,7 +411,7 @@ def arange_step(start, end, step, dtype, device):
 @native(
     "range(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_SEQUENCE,
     aten=("range.step", "range(Scalar start, Scalar end) -> Tensor", "range.out", "range.out_"),
 )
 def range_(start, end, step, dtype, device):
@@ -447,7 +450,7 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
 @native(
     "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_SEQUENCE,
     samples=lambda t: [((0, 1, 5), {})],
     aten=(
         "linspace",
@@ -466,7 +469,7 @@ def linspace(start, end, steps, dtype, device):
 @native(
     "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_SEQUENCE,
     samples=lambda t: [((0, 2, 5), {})],
     aten=(
         "logspace",

@@ -170,7 +170,6 @@ def linalg_cholesky(self, upper):
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
-    tags={"exact_out"},
     constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 2, 3, 3),), {})],
     whole=True,
@@ -531,6 +530,7 @@ def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {"mode": "complete"}), ((t(4, 3),), {"mode": "r"})],
+    tags={"exact_out"},
     aten=("linalg_qr.out",),
     whole=True,
     word="geqrf_cpu",
@@ -549,6 +549,7 @@ def linalg_qr(A, mode):
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
+    tags={"exact_out"},
     samples=squares,
 )
 def qr(self, some):

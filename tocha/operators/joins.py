@@ -7,6 +7,7 @@ from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
     broadcast_shapes,
+    can_cast,
     cat_strides,
     check_same_device,
     computes,
@@ -27,13 +28,22 @@ def is_skipped(t: "Tensor") -> "bool":
     return t.ndim == 1 and t.shape[0] == 0
 
 
+def check_cat_out(out0, tensors):
+    if len(tensors) > 0 and not can_cast(result_type_of(tensors), out0.dtype):
+        raise TypeError(f"[cat] torch.cat(): input types can't be cast to the desired output type {out0.dtype}")
+
+
+_INTO_OUT = {"check_out": check_cat_out}  # out= may be wider than what is joined
+
+
 @native(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
     algorithm="memory",
     autocast="widest",
     variants="function, out",
     aliases=("concat", "concatenate"),
-    tags=frozenset({"list_shapes", "moves", "out_apart"}),
+    tags=frozenset({"list_shapes", "moves", "out_apart", "out_dtype"}),
+    types=_INTO_OUT,
     core=True,
 )
 def cat(tensors, dim):
@@ -82,7 +92,13 @@ def cat_gradient(grad, tensors, dim):
     return out
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", autocast="widest", variants="function, out", tags=_APART)
+@composite(
+    "stack(Tensor[] tensors, int dim=0) -> Tensor",
+    autocast="widest",
+    variants="function, out",
+    tags=_APART,
+    types=_INTO_OUT,
+)
 def stack(tensors, dim):
     """Tensors of one shape along a new dim."""
     if len(tensors) == 0:
@@ -192,7 +208,7 @@ def atleast_3d_tensors(tensors):
     return [op.atleast_3d(t) for t in tensors]
 
 
-@composite("hstack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART)
+@composite("hstack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART, types=_INTO_OUT)
 def hstack(tensors):
     """Tensors side by side: along the second dim, vectors along the first."""
     if len(tensors) == 0:
@@ -201,7 +217,9 @@ def hstack(tensors):
     return op.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-@composite("vstack(Tensor[] tensors) -> Tensor", variants="function, out", aliases=("row_stack",), tags=_APART)
+@composite(
+    "vstack(Tensor[] tensors) -> Tensor", variants="function, out", aliases=("row_stack",), tags=_APART, types=_INTO_OUT
+)
 def vstack(tensors):
     """Tensors one below the other, vectors as rows."""
     if len(tensors) == 0:
@@ -209,7 +227,7 @@ def vstack(tensors):
     return op.cat([op.atleast_2d(t) for t in tensors], 0)
 
 
-@composite("dstack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART)
+@composite("dstack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART, types=_INTO_OUT)
 def dstack(tensors):
     """Tensors along the third dim."""
     if len(tensors) == 0:
@@ -217,7 +235,7 @@ def dstack(tensors):
     return op.cat([op.atleast_3d(t) for t in tensors], 2)
 
 
-@composite("column_stack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART)
+@composite("column_stack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART, types=_INTO_OUT)
 def column_stack(tensors):
     """Tensors side by side, vectors and numbers as columns."""
     if len(tensors) == 0:

@@ -254,6 +254,7 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     "linalg_matrix_norm.str(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t(2, 3, 4),), {}), ((t(2, 3, 4), "fro"), {"dim": (0, 1), "keepdim": True})],
+    types={"out_words": "linalg.matrix_norm expected out tensor dtype {result} but got: {out}"},
     aten=("linalg_matrix_norm.str_ord",),
 )
 def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):

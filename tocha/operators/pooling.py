@@ -405,7 +405,8 @@ def average_pool_gradient(
 
 @composite(
     "nn_avg_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-    variants="function",
+    variants="function, out",
+    tags={"exact_out"},
     node="AvgPool2DBackward0",
     flat=("self",),
     samples=lambda t: [((t(2, 3, 6, 7), 3), {"stride": 2, "padding": 1}), ((t(3, 6, 6), (2, 3)), {"ceil_mode": True})],
@@ -429,7 +430,8 @@ def avg_pool2d_gradient(grad, self, kernel_size, stride, padding, count_include_
 
 @composite(
     "nn_avg_pool3d(Tensor self, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
-    variants="function",
+    variants="function, out",
+    tags={"exact_out"},
     node="AvgPool3DBackward0",
     flat=("self",),
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1, "divisor_override": 3})],

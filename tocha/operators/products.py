@@ -501,9 +501,17 @@ def outer(self, vec2):
     return self.reshape([self.shape[0], 1]) * vec2
 
 
+def check_inner_out(out0, self, other):
+    if self.ndim > 0 and other.ndim > 0 and out0.dtype != self.dtype:
+        raise RuntimeError(
+            f"[inner] tensordot: Expected the output tensor to have dtype {self.dtype}, but got an output tensor with dtype {out0.dtype}"
+        )
+
+
 @composite(
     "inner(Tensor self, Tensor other) -> Tensor",
     variants=_OUT,
+    types={"check_out": check_inner_out},
     samples=lambda t: [((t(2, 3), t(4, 3)), {}), ((t(2, 3), t(4, 5, 3)), {})],
 )
 def inner(self, other):

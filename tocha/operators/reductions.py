@@ -338,9 +338,20 @@ def _all(t):
     )
 
 
+def check_any_out(out0):
+    if out0.dtype != dt.bool_ and out0.dtype != dt.uint8:
+        raise RuntimeError(f"[any] any only supports bool tensor for result, got: {out0.dtype}")
+
+
+def check_all_out(out0):
+    if out0.dtype != dt.bool_ and out0.dtype != dt.uint8:
+        raise RuntimeError(f"[all] all only supports bool tensor for result, got: {out0.dtype}")
+
+
 @composite(
     "any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
     variants="function, method, out",
+    types={"check_out": check_any_out},
     aten=(
         "any(Tensor self) -> Tensor",
         "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
@@ -362,6 +373,7 @@ def any(self, dim, keepdim):
 @composite(
     "all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
     variants="function, method, out",
+    types={"check_out": check_all_out},
     aten=(
         "all(Tensor self) -> Tensor",
         "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",

@@ -443,7 +443,6 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
-    tags={"exact_out"},
     constraints={"self": "factor"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
     whole=True,
@@ -461,7 +460,6 @@ def cholesky_inverse(self, upper):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
-    tags={"exact_out"},
     samples=lambda t: [((t(2, 3, 6),), {}), ((t(6, 2, 3),), {"ind": 1})],
 )
 def linalg_tensorinv(self, ind):
@@ -483,7 +481,6 @@ def linalg_tensorinv(self, ind):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
-    tags={"exact_out"},
     samples=lambda t: [((t(2, 3, 6), t(2, 3)), {}), ((t(6, 2, 3), t(2, 3)), {"dims": [0]})],
 )
 def linalg_tensorsolve(self, other, dims):

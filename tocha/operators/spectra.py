@@ -18,6 +18,7 @@ from tocha.operators.rules import (
 
 _OUT = "function, out"
 _METHOD = "function, method, out"
+_DECOMPOSED = frozenset({"phases", "exact_out"})
 _DIVERGED = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
 SVD_FAILED = _DIVERGED + "singular values (error code: {})."
 EIGEN_FAILED = _DIVERGED + "eigenvalues (error code: {})."
@@ -138,7 +139,7 @@ def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, res
     "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     dtypes=LAPACK,
     variants=_OUT,
-    tags=frozenset({"phases"}),
+    tags=_DECOMPOSED,
     samples=squares,
     whole=True,
 )
@@ -158,7 +159,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
-    tags=frozenset({"phases"}),
+    tags=_DECOMPOSED,
     samples=lambda t: [((t(3, 4),), {"full_matrices": False}), ((t(2, 3, 3),), {})],
     word="linalg_svd_cpu",
 )
@@ -186,7 +187,7 @@ def linalg_svdvals(A, driver):
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
-    tags=frozenset({"phases"}),
+    tags=_DECOMPOSED,
     samples=squares,
 )
 def svd(self, some, compute_uv):
@@ -246,7 +247,7 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
     dtypes=LAPACK,
     variants=_OUT,
     constraints={"A": "hermitian"},
-    tags=frozenset({"phases"}),
+    tags=_DECOMPOSED,
     samples=squares,
     whole=True,
 )
@@ -267,7 +268,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     dtypes=LAPACK,
     variants=_OUT,
     constraints={"self": "hermitian"},
-    tags=frozenset({"phases"}),
+    tags=_DECOMPOSED,
     samples=squares,
     aten=(
         'linalg_eigh.eigvals(Tensor self, str UPLO="L", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)',

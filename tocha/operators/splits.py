@@ -446,6 +446,7 @@ def select_scatter_source_gradient(grad, dim, index):
     "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t(3, 2), 1, 0, 4, 2), {})],
+    tags={"exact_out"},
     core=True,
 )
 def slice_scatter(self, src, dim, start, end, step):

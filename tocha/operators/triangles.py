@@ -111,7 +111,9 @@ def diag_node(self: "Tensor") -> "str":
     return "DiagEmbedBackward0" if self.ndim == 1 else "DiagonalBackward0_copy"
 
 
-@composite("diag(Tensor self, int diagonal=0) -> Tensor", node=diag_node, variants="function, method, out")
+@composite(
+    "diag(Tensor self, int diagonal=0) -> Tensor", node=diag_node, variants="function, method, out", tags={"exact_out"}
+)
 def diag(self, diagonal):
     """A matrix with a vector on its diagonal, or the diagonal of a matrix (copied)."""
     if self.ndim != 1 and self.ndim != 2:

@@ -85,3 +85,31 @@ def test_no_warning_where_the_sizes_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         tocha.arange(0, 6, out=tocha.empty(2, 3))
+
+
+def test_compiled_outs_are_refused_as_uncompiled_ones():
+    x, wide = tocha.rand(3, 3), tocha.float64
+
+    def compiled(call):
+        return tocha.compile(call, backend="aot_eager")
+
+    for call in (
+        lambda x, out: tocha.mm(x, x, out=out),
+        lambda x, out: tocha.argmax(x, 0, out=out),
+        lambda x, out: tocha.amax(x, 0, out=out),
+        lambda x, out: tocha.arange(0, 6, dtype=tocha.float32, out=out),
+        lambda x, out: tocha.fft.fft(x, out=out),
+        lambda x, out: tocha.stack([x, x], out=out.to(tocha.bool)),
+    ):
+        refused = []
+        for run in (call, compiled(call)):
+            with pytest.raises((RuntimeError, TypeError)) as e:
+                run(x, tocha.empty(3, 3, dtype=wide))
+            refused.append(str(e.value).splitlines()[0])
+        assert refused[0] in refused[1] or refused[1] in refused[0], refused
+
+
+def test_a_compiled_factory_takes_the_dtype_that_out_has():
+    out = tocha.empty(2, 3)
+    call = tocha.compile(lambda out: tocha.arange(0, 6, dtype=tocha.float32, out=out), fullgraph=True)
+    assert call(out).tolist() == [[0, 1, 2], [3, 4, 5]]

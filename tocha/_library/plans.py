@@ -79,8 +79,9 @@ class Choice:
             slot = results.index(a) if a in results else at.get(partners.get(a.name, ""), -1)
             self.parameters.append(Parameter(a, slot))
         used = {p.slot for p in self.parameters}
-        # What this overload does not say must be as if not given.
-        self.silent = [(i, usual(overload.record.schema.argument(n))) for n, i in at.items() if i not in used]
+        # What this overload does not say must be as if not given, or what out= says of a factory's result.
+        self.silent = [(n, i, usual(overload.record.schema.argument(n))) for n, i in at.items() if i not in used]
+        self.said_by_out = {"dtype", "device"} if results and "factory" in overload.record.tags else set()
 
     @property
     def handle(self) -> Any:
@@ -96,8 +97,13 @@ class Choice:
         return found
 
     def arrange(self, values: tuple) -> Call:
-        for slot, default in self.silent:
-            if not same(values[slot], default) and values[slot] is not None:
+        for name, slot, default in self.silent:
+            v = values[slot]
+            if (
+                not same(v, default)
+                and v is not None
+                and not (name in self.said_by_out and v == getattr(values[0], name))
+            ):
                 raise Missing
         args: list[Any] = []
         kwargs: dict[str, Any] = {}

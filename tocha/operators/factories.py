@@ -384,7 +384,7 @@ def arange(end, dtype, device):
 @native(
     "arange.start(Scalar start, Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="arange_start",
-    variants=_MAKER,
+    variants="function",
     tags=_SEQUENCE | {"computed_length"},
 )
 def arange_start(start, end, dtype, device):
@@ -394,7 +394,7 @@ def arange_start(start, end, dtype, device):
 
 
 @native(
-    "arange.step(Scalar start, Scalar end, Scalar step, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "arange.step(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="fill",
     kernel="arange_step",
     variants=_MAKER,

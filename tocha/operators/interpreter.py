@@ -29,8 +29,10 @@ from tocha.operators.held import check_held
 from tocha.operators.record import (
     INT_TO_FLOAT,
     OPERATORS,
+    SAME,
     SUM_LIKE,
     TO_BOOL,
+    USUAL_WORDS,
     Namespace,
     Operator,
     kernel_word,
@@ -594,7 +596,11 @@ class Interpreter:
         """The out= form: each result goes into a tensor that is given, which takes its sizes where its own differ."""
         given = dict(arguments)
         if "factory" in o.tags:
-            given |= {"dtype": outs[0].dtype, "device": outs[0].device}
+            for name in ("dtype", "device"):
+                of_out = getattr(outs[0], name)
+                if given.get(name) not in (None, of_out):
+                    raise RuntimeError(f"{name} {given[name]} does not match {name} of out parameter ({of_out})")
+                given[name] = of_out
         if (check := (o.types or {}).get("check_out")) is not None:
             self.check(o, check, {**arguments, "out0": outs[0]})
         results = self.call(o, given)
@@ -620,15 +626,27 @@ class Interpreter:
             raise RuntimeError(
                 f"[{o.name}] Expected out tensor to have shape {r.shape}, but got {target.shape} instead"
             )
+        if "out_kind" in (o.types or {}):
+            said, kind = o.types["out_kind"]  # type: ignore[index]
+            if not (target.dtype.is_complex if kind == "complex" else target.dtype.is_floating):
+                raise RuntimeError(f"[{o.name}] {said} expects a {kind} output tensor, but got {target.dtype}")
         if r.dtype is target.dtype or "out_dtype" in o.tags:
             return
-        if (words := o.out_words(i)) is not None:
+        words = o.out_words(i) or (USUAL_WORDS if _fills_out(o) else None)
+        if words is not None:
             said = {"result": r.dtype, "out": target.dtype, "c_result": r.dtype.cpp, "c_out": target.dtype.cpp}
             raise RuntimeError(f"[{o.name}] {words.format(**said, **arguments)}")
         if not can_cast(r.dtype, target.dtype):
             raise RuntimeError(
                 f"[{o.name}] result type {r.dtype} can't be cast to the desired output type {target.dtype}"
             )
+
+
+def _fills_out(o: Operator) -> bool:
+    """Whether a kernel writes straight into out=, which has the result's dtype then."""
+    if o.kind == "reduction":
+        return o.promote == SAME
+    return o.kind == "native" and not o.tags & {"dynamic", "inplace_kernel"}
 
 
 def _for_one(wanted: Argument, given: Argument | None, arguments: dict[str, Any], i: int) -> Any:

@@ -105,3 +105,27 @@ def test_one_tensor_given_twice(with_history):
             total = sum(r.sum() for r in found)
             seen.append([*found, x.detach(), y.detach(), *(tocha.autograd.grad(total, [leaf]) if with_history else ())])
         tocha.testing.assert_close(seen[1], seen[0])
+
+
+MOVED_BY_ADDRESS = {
+    "returned": lambda x: x.as_strided_((2, 2), (1, 2), 1),
+    "read": lambda x: x.as_strided_((2, 2), (1, 2), 1).add(0),
+    "written before": lambda x: x.mul_(2).as_strided_((2, 2), (1, 2), 5).add(0),
+    "written afterwards": lambda x: x.as_strided_((2, 2), (1, 2), 5).mul_(3),
+    "where it begins": lambda x: x.as_strided_((2, 2), (1, 2)).add(0),
+    "written, where it begins": lambda x: x.mul_(2).as_strided_((2, 2), (1, 2)).add(0),
+    "not an input": lambda x: (x + 1).as_strided_((2, 2), (1, 2), 1).mul_(2),
+}
+
+
+@pytest.mark.parametrize("begins", [0, 4])
+@pytest.mark.parametrize("name", MOVED_BY_ADDRESS)
+def test_as_strided_in_place_moves_to_the_address_that_it_names(name, begins):
+    seen = []
+    call = MOVED_BY_ADDRESS[name]
+    for run in (call, tocha.compile(call, backend="aot_eager")):
+        memory = tocha.arange(20.0)
+        x = memory[begins : begins + 9].reshape(3, 3)
+        result = run(x)
+        seen.append((result.tolist(), result is x, x.tolist(), x.storage_offset(), memory.tolist()))
+    assert seen[0] == seen[1]

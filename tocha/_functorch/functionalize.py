@@ -312,16 +312,24 @@ class Functionalizer:
         """A view by an address in the storage, of the tensor's own elements or of others there. Addresses of inputs change from call to
         call: the view is said from where the elements begin that it sees some of."""
         s, value = of.storage, self.read(of)
+        moves_input = n.target is not AS_STRIDED and s.given is not None
+        if moves_input and storage_offset is not None:
+            raise NotFunctional("[functionalize] as_strided_ puts an input at an address of its storage")
         given = (size, stride) if storage_offset is None else (size, stride, storage_offset)
         step = Step(AS_STRIDED, given, {})
         recorded = (*of.recorded, step)
-        made = None if s.version else self.called(n)
+        made = None
+        if not s.version:
+            made = self.called(n) if n.target is AS_STRIDED else self.traced(AS_STRIDED, value, *given)
         offset = value.storage_offset() if storage_offset is None else storage_offset
         if holds(value, size, stride, offset):
             before, whole = of.chain, value
         elif same_kind(s.base, value) and holds(s.base, size, stride, offset):
             before, whole = (), s.base
         else:
+            before, whole = (), None
+        # An input that as_strided_ moves gets the new value of the elements that it sees then, and no others.
+        if whole is None or moves_input:
             s.is_seen_beyond = True
             if made is None:
                 raise seen_beyond()

@@ -226,3 +226,34 @@ def test_folds_over_dims_that_change_go_along_memory():
     got, sources = run_and_get_code(f, x)
     assert_close(got, x.sum((2, 3)))
     assert "row_strip" not in sources[0]
+
+
+LONG_SUMS = {
+    "a row": (lambda x: x.exp().mean(), (1000003,)),
+    "rows": (lambda x: (x * 2).sum(-1), (2, 500009)),
+    "columns": (lambda x: (x * 2).sum(0), (500009, 4)),
+    "columns of dear elements": (lambda x: x.exp().sum(0), (100003, 17)),
+    "both sides of a dim": (lambda x: (x * 2).sum((0, 2)), (8009, 3, 129)),
+    "without vectors": (lambda x: tocha.complex(x, x).sum().imag, (1000003,)),
+    "strips": (lambda x: x.i0().sum(), (1000003,)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_long_sums_of_equal_numbers_are_exact(name, dynamic):
+    """Each addition is rounded in the same direction: one by one, a thousandth of a million is lost."""
+    f, size = LONG_SUMS[name]
+    x = tocha.full(size, 0.7)
+    found = tocha.compile(f, dynamic=dynamic)(x)
+    assert_close(found.double(), f(x.double()), rtol=3e-5, atol=0)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_long_sums_beside_other_folds(dim):
+    """Maxima, places and truths have states of other types in the same pass."""
+    x = values(9001, 20, dtype=tocha.float32)
+    x = x if dim == 0 else x.t().contiguous()
+    x.select(1 - dim, 3).fill_(1)
+    x.select(1 - dim, 4)[8500] = 40
+    compiled(lambda x: (x.sum(dim), (x > 2).any(dim), x.max(dim), (x >= 1).all(dim), x.var(dim)), x)

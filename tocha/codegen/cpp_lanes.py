@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tocha.codegen.cpp_packs import goes_by_packs
 from tocha.codegen.cpp_pass import Pass
 from tocha.codegen.cpp_scalar import shortcuts
-from tocha.codegen.cpp_vectors import VectorLanes
+from tocha.codegen.cpp_vectors import ROWS_ADDED, Aside, VectorLanes
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import LANE_BLOCK, Member
 from tocha.ir.loops import Buffer, Load
@@ -122,6 +123,9 @@ def write_lanes(w: Any) -> None:
     if vectors is not None:
         vectors.write(folded, steps)
         t.open("if (done < width) {")
+    (arrays,) = w.arrays_of_states(folds, "s", str(LANE_BLOCK))
+    arrays = replace(arrays, types=types or arrays.types, first="0" if vectors is None else "done", end="width")
+    aside = Aside.of(w, folds, s.product(folded), ROWS_ADDED, [arrays])
     for v, n in zip(steps[:-1], folded[:-1], strict=True):
         name = w.names[s.atom_of(v)]  # type: ignore[index]
         t.open(f"for (int64_t {name} = 0; {name} < {w.index(n)}; ++{name}) {{")
@@ -133,7 +137,9 @@ def write_lanes(w: Any) -> None:
     t.put(f"const int64_t {lane_name} = block + l;")
     w.step_lines(code, [], folds, "s")
     t.close("};")
-    end = w.index(folded[-1]) if folded else "1"
+    whole = end = w.index(folded[-1]) if folded else "1"
+    if aside is not None:
+        end = aside.open_chunk(folded[-1], end)
     # Several rows at once where that is little code: the states are then read and written less often.
     for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
         t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
@@ -143,7 +149,13 @@ def write_lanes(w: Any) -> None:
         calls = " ".join(f"step(c + {k}, l);" for k in range(times))
         t.put(f"for (int64_t l = {'0' if vectors is None else 'done'}; l < width; ++l) {{ {calls} }}")
         t.close()
-    for _ in steps[:-1] if vectors is None else (*steps[:-1], None):
+    if aside is not None:
+        aside.count(whole)
+    for _ in steps[:-1]:
+        t.close()
+    if aside is not None:
+        aside.add()
+    if vectors is not None:
         t.close()
     t.open("for (int64_t l = 0; l < width; ++l) {")
     t.put(f"const int64_t {lane_name} = block + l;")

@@ -23,7 +23,7 @@ from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, m
 from tocha.codegen.cpp_scratch import choose_scratch, lodged
 from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
-from tocha.codegen.cpp_vectors import is_one, step_of, write_vector_fold
+from tocha.codegen.cpp_vectors import ADDED, APART, Aside, States, is_one, step_of, write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -610,6 +610,7 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         self.start_states(folds, tag, "kLanes")
+        aside = Aside.of(self, folds, s.product(sizes), ADDED * APART, self.arrays_of_states(folds, tag, "kLanes"))
         for v, n in zip(variables[:-1], sizes[:-1], strict=True):
             name = self.names[s.atom_of(v)]  # type: ignore[index]
             t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
@@ -621,6 +622,9 @@ class KernelWriter:
         self.step_lines(code, outputs, folds, tag)
         t.close("};")
         t.put("int64_t c = 0;")
+        whole = end
+        if aside is not None:
+            end = aside.open_chunk(sizes[-1] if sizes else 1, end)
         # Several elements go into a lane at once where that is little code: the states are then read and written less often.
         for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
             t.open(f"for (; c + {times} * kLanes <= {end}; c += {times} * kLanes) {{")
@@ -630,12 +634,20 @@ class KernelWriter:
             t.put(f"for (int64_t l = 0; l < kLanes; ++l) {{ {steps} }}")
             t.close()
         t.put(f"for (int64_t l = 0; c + l < {end}; ++l) step(c + l, l);")
+        if aside is not None:
+            aside.count(whole)
         for _ in variables[:-1]:
             t.close()
+        if aside is not None:
+            aside.add()
         self.merge_lanes(folds, tag)
         self.finish_first(folds, tag)
         t.close()
         self.name_results(folds)
+
+    def arrays_of_states(self, folds: Sequence[Member], tag: str, count: str) -> list[States]:
+        types = [memory_type(d) for m in folds for d in m.loop.fold.states]  # type: ignore[union-attr]
+        return [States([f"{tag}_{k}" for k in range(len(types))], types, None, count, "#pragma GCC ivdep")]
 
     def name_results(self, folds: Sequence[Member]) -> None:
         """What was folded is in variables from now on, and in memory where somebody wants it."""

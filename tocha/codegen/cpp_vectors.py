@@ -28,6 +28,11 @@ SHORT_STEP = 6  # statements of a step across rows, beyond which registers do no
 ROWS_AHEAD = 4
 STRIP = 512  # elements that are computed before they are folded
 NOWHERE = 2**31 - 1  # as a position in lanes of 32 bits
+ADDED = (
+    256  # elements on which an accumulator is put aside: one by one, each of many equal ones is rounded the same way
+)
+ROWS_ADDED = 512
+APART = 32  # kLanes of the prelude
 LONGEST_FETCHED = 4096  # elements: of longer rows the first ones would be gone again when they are read
 
 
@@ -70,6 +75,7 @@ def registers(
     return Registers(f"vec::{type}", f"vec::width<{memory_type(d)}>", form, store, 4, WIDEST // size_of(d), mask)
 
 
+SINGLE = frozenset({dt.float32, dt.complex64})
 SMALL = frozenset({dt.float16, dt.bfloat16})
 
 
@@ -326,6 +332,124 @@ class Strips:
         w.emit_points(self.p, self.outputs, self.variable, "base", "base + size")
 
 
+def merge_states(
+    w: Any, folds: Sequence[Member], mine: Sequence[str], others: Sequence[str], form: VectorForm | None, tag: str
+) -> None:
+    """Writes mine = merge(mine, others), fold by fold."""
+    k = 0
+    for f, m in enumerate(folds):
+        fold = m.loop.fold
+        assert fold is not None
+        n = len(fold.states)
+        code = w.of_states(fold.merge, [*mine[k : k + n], *others[k : k + n]], f"{tag}{f}_", form)
+        w.text.open("{")
+        for line in (*code.prologue, *code.body):
+            w.text.put(line)
+        for i, r in enumerate(code.results):
+            w.text.put(f"const auto new_{i} = {r};")
+        for i in range(n):
+            w.text.put(f"{mine[k + i]} = new_{i};")
+        w.text.close()
+        k += n
+
+
+@dataclass(frozen=True)
+class States:
+    """Accumulators of the same kind: one name and type for each state of the folds; arrays, if there is a count, in which those from first to
+    end are meant."""
+
+    names: Sequence[str]
+    types: Sequence[str]
+    form: VectorForm | None = None
+    count: str = ""
+    pragma: str = ""
+    first: str = "0"
+    end: str = ""
+
+
+class Aside:
+    """A second state for each accumulator of a pass. Every so many elements the accumulators are merged into it and begin anew, so that a
+    sum of millions is as exact as one of thousands."""
+
+    def __init__(self, w: Any, folds: Sequence[Member], most: int, states: Sequence[States]):
+        self.w, self.folds, self.most, self.states, self.chunked = w, folds, most, states, False
+        self.text = t = w.text
+        for group in states:
+            for name, kind in zip(group.names, group.types, strict=True):
+                size, first = (f"[{group.count}]", f"[{group.end or group.count} - 1]") if group.count else ("", "")
+                t.put(f"{kind} far_{name}{size};")
+                t.put(f"const {kind} none_{name} = {name}{first};")
+        t.put("int64_t added = 0;")
+        t.put("bool put_aside = false;")
+
+    @staticmethod
+    def of(w: Any, folds: Sequence[Member], count: Any, most: int, states: Sequence[States]) -> Aside | None:
+        """None where there are no sums of single precision that may have more elements than are added one by one."""
+        if isinstance(count, int) and count <= most:
+            return None
+        merges = [n for m in folds if m.loop.fold is not None for n in topological(m.loop.fold.merge)]
+        if not any(n.op is scalar.add and n.dtype in SINGLE for n in merges):
+            return None
+        return Aside(w, folds, most, states)
+
+    def for_each(self, group: States, body: str) -> None:
+        if group.pragma:
+            self.text.put(group.pragma)
+        self.text.put(f"for (int64_t l = {group.first}; l < {group.end or group.count}; ++l) {body}")
+
+    def open_chunk(self, size: Any, end: str) -> str:
+        """Opens the loop over parts of the innermost dim that are short enough, if it is not; gives where a part ends."""
+        self.chunked = not isinstance(size, int) or size > self.most
+        if not self.chunked:
+            return end
+        self.text.open(f"for (int64_t start = 0; start < {end}; start += {self.most}) {{")
+        self.text.put(f"const int64_t stop = index_min({end}, start + {self.most});")
+        return "stop"
+
+    def count(self, end: str) -> None:
+        """Behind the innermost loop: puts aside what has become long, and closes the loop over parts."""
+        t = self.text
+        t.put(f"added += {'stop - start' if self.chunked else end};")
+        t.open(f"if (added >= {self.most}) {{")
+        t.put("added = 0;")
+        t.open("if (put_aside) {")
+        self.merge("far_", "")
+        t.close()
+        t.open("else {")
+        for group in self.states:
+            self.each(group, [f"far_{n}{{0}} = {n}{{0}};" for n in group.names])
+        t.close()
+        for group in self.states:
+            self.each(group, [f"{n}{{0}} = none_{n};" for n in group.names])
+        t.put("put_aside = true;")
+        t.close()
+        if self.chunked:
+            t.close()
+
+    def add(self) -> None:
+        self.text.open("if (put_aside) {")
+        self.merge("", "far_")
+        self.text.close()
+
+    def each(self, group: States, lines: Sequence[str]) -> None:
+        at = "[l]" if group.count else ""
+        body = " ".join(line.format(at) for line in lines)
+        self.for_each(group, f"{{ {body} }}") if group.count else self.text.put(body)
+
+    def merge(self, to: str, of: str) -> None:
+        n = sum(len(m.loop.fold.states) for m in self.folds if m.loop.fold is not None)
+        for group in self.states:
+            at = "[l]" if group.count else ""
+            if group.count:
+                self.for_each(group, "{")
+            for i in range(0, len(group.names), n):
+                names = group.names[i : i + n]
+                mine, others = [f"{to}{x}{at}" for x in names], [f"{of}{x}{at}" for x in names]
+                merge_states(self.w, self.folds, mine, others, group.form, "a")
+            if group.count:
+                self.text.put("}")
+
+
 class VectorFold:
     """The text of one pass: `w` is the kernel's writer (cpp_loops.py)."""
 
@@ -366,6 +490,7 @@ class VectorFold:
         text.open("{")
         text.put(f"constexpr int64_t W = {self.by.width};")
         self.start(rest is not None)
+        aside = self.aside(s.product(sizes), rest is not None)
         for v, n in zip(variables[:-1], sizes[:-1], strict=True):
             name = w.names[s.atom_of(v)]
             text.open(f"for (int64_t {name} = 0; {name} < {w.index(n)}; ++{name}) {{")
@@ -377,6 +502,9 @@ class VectorFold:
         if rest is not None:
             self.function("rest", name, [d.cpp for d in self.dtypes], rest, "*({0}) = {1};")
         text.put("int64_t c = 0;")
+        block = end
+        if aside is not None and self.strips is None:
+            end = aside.open_chunk(sizes[-1], block)
         if self.copies > 1:
             text.open(f"for (; c + {self.copies} * W <= {end}; c += {self.copies} * W) {{")
             self.look_ahead(last)
@@ -390,11 +518,25 @@ class VectorFold:
             text.put(f"{head} {body}")
         if rest is not None:
             text.put(f"for (; c < {end}; ++c) rest(c, {', '.join(f'z{k}' for k in range(self.states))});")
+        if aside is not None:
+            aside.count(block)
         for _ in variables[:-1] if self.strips is None else variables:
             text.close()
+        if aside is not None:
+            aside.add()
         self.merge_copies()
         self.finish(rest is not None)
         text.close()
+
+    def aside(self, count: Any, rest: bool) -> Aside | None:
+        """What long sums are put into; None where none of them is long."""
+        numbers = [(k, u) for u in range(self.copies) for k in range(self.states)]
+        states = [
+            States([f"{self.tag}_{k}_{u}" for k, u in numbers], [self.types[k] for k, _ in numbers], self.by.form)
+        ]
+        if rest:
+            states.append(States([f"z{k}" for k in range(self.states)], [d.cpp for d in self.dtypes]))
+        return Aside.of(self.w, self.folds, count, ADDED * self.by.widest * self.copies, states)
 
     def look_ahead(self, last: Any) -> None:
         """Asks for what the loop will read soon, where this pass is the first that reads it: the others find it in the cache."""
@@ -461,24 +603,7 @@ class VectorFold:
         text.close("};")
 
     def merged(self, mine: list[str], others: list[str], vector: bool, tag: str) -> None:
-        """Writes mine = merge(mine, others), fold by fold."""
-        k = 0
-        text = self.w.text
-        for f, m in enumerate(self.folds):
-            fold = m.loop.fold
-            assert fold is not None
-            n = len(fold.states)
-            form = self.by.form if vector else None
-            code = self.w.of_states(fold.merge, [*mine[k : k + n], *others[k : k + n]], f"{tag}{f}_", form)
-            text.open("{")
-            for line in (*code.prologue, *code.body):
-                text.put(line)
-            for i, r in enumerate(code.results):
-                text.put(f"const auto new_{i} = {r};")
-            for i in range(n):
-                text.put(f"{mine[k + i]} = new_{i};")
-            text.close()
-            k += n
+        merge_states(self.w, self.folds, mine, others, self.by.form if vector else None, tag)
 
     def merge_copies(self) -> None:
         distance = self.copies // 2
@@ -509,6 +634,7 @@ class VectorLanes:
 
     def __init__(self, w: Any, p: Any, folds: Sequence[Member], t: dt.DType, by: Registers, code: Emitted, lane: Any):
         self.w, self.p, self.t, self.by, self.code, self.lane = w, p, t, by, code, lane
+        self.folds = folds
         self.dtypes = states_of(folds)
         self.types = [self.by.type if d is t else self.by.mask for d in self.dtypes]
 
@@ -552,8 +678,22 @@ class VectorLanes:
             text.put(f"{self.types[k]} g{k}[kVectors];")
             text.put("#pragma GCC unroll 16")
             text.put(f"for (int u = 0; u < kVectors; ++u) g{k}[u] = {load.format(f's_{k} + done + u * W')};")
-        for name, n in zip(names, [w.index(n) for n in sizes] or ["1"], strict=True):
+        group = States(
+            [f"g{k}" for k in states],
+            self.types,
+            replace(self.by.form, of_states={}),
+            "kVectors",
+            "#pragma GCC unroll 16",
+        )
+        aside = Aside.of(w, self.folds, s.product(sizes), ROWS_ADDED, [group])
+        ends = [w.index(n) for n in sizes] or ["1"]
+        for name, n in zip(names[:-1], ends[:-1], strict=True):
             text.open(f"for (int64_t {name} = 0; {name} < {n}; ++{name}) {{")
+        start, stop = "0", ends[-1]
+        if aside is not None:
+            stop = aside.open_chunk(sizes[-1], stop)
+            start = "start" if aside.chunked else "0"
+        text.open(f"for (int64_t {names[-1]} = {start}; {names[-1]} < {stop}; ++{names[-1]}) {{")
         self.fetch(variables)
         text.open(f"auto step_vector = [&](int64_t l, {given}) __attribute__((always_inline)) {{")
         text.put(f"const int64_t {w.names[s.atom_of(self.lane)]} = block + l;")
@@ -568,8 +708,13 @@ class VectorLanes:
         text.put(
             f"for (int u = 0; u < kVectors; ++u) step_vector(done + u * W, {', '.join(f'g{k}[u]' for k in states)});"
         )
-        for _ in names:
+        text.close()
+        if aside is not None:
+            aside.count(ends[-1])
+        for _ in names[:-1]:
             text.close()
+        if aside is not None:
+            aside.add()
         for k in states:
             text.put("#pragma GCC unroll 16")
             text.put(f"for (int u = 0; u < kVectors; ++u) {self.by.store.format(f's_{k} + done + u * W', f'g{k}[u]')}")

@@ -399,9 +399,9 @@ def test_values_are_checked_under_vmap():
         lambda v: tocha.func.jacrev(lambda u: D.Laplace(u, 1.0).log_prob(u * u))(v),
     ):
         assert (tocha.vmap(f)(x) == each(f)).all()
-    with pytest.raises(ValueError, match="Expected parameter scale .* to satisfy the constraint"):
+    with pytest.raises(ValueError, match=r"Expected parameter scale .* to satisfy the constraint"):
         tocha.vmap(lambda v: D.Normal(0.0, v))(x - 2.5)  # one of four is wrong
-    with pytest.raises(ValueError, match="Expected value argument .* to be within the support"):
+    with pytest.raises(ValueError, match=r"Expected value argument .* to be within the support"):
         tocha.vmap(lambda v: D.Bernoulli(logits=v).log_prob(v))(x)
 
 

@@ -388,6 +388,23 @@ def test_values_are_checked():
     assert D.Normal(0.0, 1.0, validate_args=False).log_prob(S(math.nan)).isnan()
 
 
+def test_values_are_checked_under_vmap():
+    x = t([0.5, 1.0], [2.0, 3.0])
+    each = lambda f: tocha.stack([f(row) for row in x])  # noqa: E731
+    for f in (
+        lambda v: D.Normal(v, 1.0).log_prob(v * v),
+        lambda v: D.Categorical(logits=v).log_prob(tocha.tensor(1)),
+        lambda v: D.MultivariateNormal(v, v.diag()).log_prob(v),
+        lambda v: D.Geometric(v / 4).log_prob(v.floor()),
+        lambda v: tocha.func.jacrev(lambda u: D.Laplace(u, 1.0).log_prob(u * u))(v),
+    ):
+        assert (tocha.vmap(f)(x) == each(f)).all()
+    with pytest.raises(ValueError, match=r"Expected parameter scale .* to satisfy the constraint"):
+        tocha.vmap(lambda v: D.Normal(0.0, v))(x - 2.5)  # one of four is wrong
+    with pytest.raises(ValueError, match=r"Expected value argument .* to be within the support"):
+        tocha.vmap(lambda v: D.Bernoulli(logits=v).log_prob(v))(x)
+
+
 def test_the_default_of_validation():
     assert D.Distribution._validate_args is True
     D.Distribution.set_default_validate_args(False)

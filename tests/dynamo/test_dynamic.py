@@ -146,6 +146,17 @@ def test_numbers():
     held(lambda x, a, b: x[a:b] * 2, [(rows[9], 2, 5), (rows[9], 3, 8), (rows[9], 4, 9)], 2)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_that_are_zero_or_one_at_first(first):
+    for f, kind in (
+        (lambda x, p: x[:, p : p + 1] * 2, int),
+        (lambda x, p: (tocha.zeros(p, 2).sum() + x / (p + 1), p + 1), int),
+        (lambda x, p: x * p[0], lambda v: [v]),
+        (lambda x, p: x + p, float),
+    ):
+        held(f, [(rows[2], kind(p)) for p in (first, 3, 2, 1 - first, first)], 1, dynamic=True)
+
+
 def test_ints_that_python_needs():
     held(lambda x, n: [x + i for i in range(n)][-1] + len("ab" * n), [(rows[2], n) for n in (2, 3, 4)], 3)
     held(lambda x, n: (x, {n: 1}, f"{n}"), [(rows[2], n) for n in (2, 3, 4)], 0)

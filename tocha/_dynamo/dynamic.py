@@ -128,7 +128,7 @@ class Policy:
         changed = self.seen.number_changes(source.name, value) and self.changing
         if not math.isfinite(value) or not -(2**63) <= value < 2**63:
             return False
-        return changed or (self.all and value not in (0, 1))
+        return changed or self.all
 
 
 def _from_defaults(source: Source | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import tocha
 from tocha import Tensor
-from tocha.distributions.utils import linalg
+from tocha.distributions.utils import _all_hold, linalg
 
 __all__ = [
     "Constraint",
@@ -470,7 +470,7 @@ class _PositiveSemidefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         symmetric_ones = super().check(value)
-        if not symmetric_ones.all():
+        if not _all_hold(symmetric_ones):
             return symmetric_ones
         return (linalg.eigvalsh(value) >= 0).all(-1)
 
@@ -484,7 +484,7 @@ class _PositiveDefinite(_Symmetric):
 
     def check(self, value: Tensor) -> Tensor:
         symmetric_ones = super().check(value)
-        if not symmetric_ones.all():
+        if not _all_hold(symmetric_ones):
             return symmetric_ones
         return linalg.cholesky_ex(value).info == 0
 

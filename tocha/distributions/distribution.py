@@ -10,7 +10,7 @@ from tocha import Size, Tensor
 from tocha._utils import is_captured
 from tocha.distributions import constraints
 from tocha.distributions.constraints import Constraint
-from tocha.distributions.utils import _size, lazy_property
+from tocha.distributions.utils import _all_hold, _size, lazy_property
 
 __all__ = ["Distribution"]
 
@@ -69,7 +69,7 @@ class Distribution:
                 if isinstance(getattr(type(self), name, None), lazy_property):
                     continue  # made from the parameter that was given
                 value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not _all_hold(constraint.check(value)):
                 raise ValueError(
                     f"[{type(self).__name__}] Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the constraint {constraint!r}, "
@@ -215,7 +215,7 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is unexpectedly None")
-        if not support.check(value).all():
+        if not _all_hold(support.check(value)):
             raise ValueError(
                 f"[{type(self).__name__}] Expected value argument ({type(value).__name__} of shape "
                 f"{tuple(value.shape)}) to be within the support ({support!r}) of the distribution {self!r}, "

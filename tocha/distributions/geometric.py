@@ -9,7 +9,7 @@ from tocha import Size, Tensor
 from tocha.distributions import constraints
 from tocha.distributions._odds import OddsParameters
 from tocha.distributions.distribution import Distribution
-from tocha.distributions.utils import broadcast_all
+from tocha.distributions.utils import _all_hold, broadcast_all
 from tocha.nn.functional import binary_cross_entropy_with_logits
 
 __all__ = ["Geometric"]
@@ -31,7 +31,7 @@ class Geometric(OddsParameters, Distribution):
         super().__init__(self._set_odds(probs, logits), validate_args=validate_args)
         if self._validate_args and probs is not None:
             value = self.probs
-            if not (value > 0).all():
+            if not _all_hold(value > 0):
                 raise ValueError(
                     f"[Geometric] Expected parameter probs ({type(value).__name__} of shape {tuple(value.shape)}) of "
                     f"distribution {self!r} to be positive but found invalid values:\n{value[value <= 0]}"

@@ -7,7 +7,7 @@ from functools import update_wrapper
 from typing import Any
 
 import tocha
-from tocha import Size, Tensor
+from tocha import _C, Size, Tensor
 from tocha.overrides import is_tensor_like
 
 euler_constant = 0.57721566490153286060
@@ -50,6 +50,13 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             value if is_tensor_like(value) else tocha.tensor(value, dtype=dtype, device=device) for value in values
         )
     return tuple(tocha.broadcast_tensors(*values))
+
+
+def _all_hold(checked: Any) -> bool:
+    """Whether a check holds for all elements: under vmap for those of all examples, as a distribution is refused for any of them."""
+    while (level := _C._level_of(checked)) is not None:
+        checked = level[1]
+    return bool(checked.all())
 
 
 def _size(shape: Any) -> Size:

@@ -314,6 +314,16 @@ def test_packs_are_for_dear_formulas_in_float32():
     assert not any("vec::Whole()" in g.source for g in plain)
 
 
+def test_float16_goes_by_packs():
+    x, y = randn(40, 90).half(), randn(40, 90, seed=1).half()
+    for f in (lambda x, y: x * 2 + y, lambda x, y: x.float() - y, lambda x, y: x.flip(-1) + y):
+        assert "vec::Whole()" in compiled(f, x, y, exact=True).source
+    row = compiled(lambda x, y: ((x - y).amax(-1), (x * y).sum(-1)), x, y)
+    assert "row_strip" in row.source and "vec::Whole()" in row.source
+    assert "vec::F32" in compiled(lambda x, y: x.sum(0), x, y).source
+    assert "vec::Whole()" in compiled(lambda x, y: (x * y).amax(0), x, y).source
+
+
 def test_packs_of_what_does_not_change_along_the_loop():
     x, y = randn(8, 64), randn(8, 1)
     graph = compiled(lambda x, y: tocha.where(y > 0, (x + y).exp(), y), x, y)

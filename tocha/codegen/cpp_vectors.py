@@ -517,15 +517,16 @@ class VectorLanes:
         """How these folds go by vectors along the lanes; None if they do not."""
         if w.hoistable(lane) is None:
             return None
-        t, dtypes = vector_type(w, p, combined, [], folds, lane), states_of(folds)
+        wide, dtypes = widened(combined, p.fixed_reads(lane)), states_of(folds)
+        t = vector_type(w, p, wide, [], folds, lane)
         by = TYPES[t] if t is not None and (t.bits == 64 or dt.int64 not in dtypes) else None
         if by is None:
+            wide, by = combined, PACKS
             t = vector_type(w, p, combined, [], folds, lane, packed)
-            by = PACKS
         if t is None:
             return None
         form = replace(by.form, of_states={})  # the eager kernels fold columns in order
-        code = w.emitted(p, combined, {k: f"a{k}" for k in range(len(dtypes))}, lane, vector=form)
+        code = w.emitted(p, wide, {k: f"a{k}" for k in range(len(dtypes))}, lane, vector=form)
         return VectorLanes(w, p, folds, t, by, code, lane)
 
     def memory_type(self, k: int) -> str:

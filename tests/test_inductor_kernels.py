@@ -111,6 +111,12 @@ def test_a_fold_of_an_exponential_goes_by_packs():
     assert "vec::Pack&" in c.source and "rest(" not in c.source
 
 
+def test_a_dear_fold_of_what_packs_do_not_read_goes_by_packs_from_strips():
+    at = tocha.arange(700)
+    c = compiled(lambda x: tocha.where(at == tocha.arange(20)[:, None], -1e9, x * 2).logsumexp(-1), randn(20, 700))
+    assert "row_strip" in c.source and "vec::Pack&" in c.source
+
+
 def test_folds_of_several_dims():
     compiled(lambda x: (x.sum((0, 2)), x.amax((0, 2)), x.var((0, 2))), randn(5, 6, 37))
     compiled(lambda x: x.sum((1, 3)), randn(3, 4, 5, 18))

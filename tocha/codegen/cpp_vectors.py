@@ -270,9 +270,13 @@ def write_vector_fold(
         return True
     strips = Strips(w, p, outputs, folds, last, sizes[-1])
     t = strips.vector_type()
-    if t is None:
+    if t is not None:
+        by = TYPES[t]
+    elif (t := strips.vector_type(packed)) is not None:
+        by = PACKS
+    else:
         return False
-    VectorFold(w, strips.pass_, [], folds, t, TYPES[t], strips).write(strips.combined, names, sizes, variables)
+    VectorFold(w, strips.pass_, [], folds, t, by, strips).write(strips.combined, names, sizes, variables)
     return True
 
 
@@ -313,8 +317,8 @@ class Strips:
         self.outputs.append((b, n))
         return self.pass_.input(Load(b, self.at), n.dtype)
 
-    def vector_type(self) -> dt.DType | None:
-        return vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at)
+    def vector_type(self, type_of: Callable[[Sequence[Node]], dt.DType | None] = lanewise) -> dt.DType | None:
+        return vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at, type_of)
 
     def open(self, end: str) -> None:
         """The loop over strips, and what computes one."""

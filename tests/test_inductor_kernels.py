@@ -111,6 +111,12 @@ def test_a_fold_of_an_exponential_goes_by_packs():
     assert "vec::Pack&" in c.source and "rest(" not in c.source
 
 
+def test_a_dear_fold_of_what_packs_do_not_read_goes_by_packs_from_strips():
+    at = tocha.arange(700)
+    c = compiled(lambda x: tocha.where(at == tocha.arange(20)[:, None], -1e9, x * 2).logsumexp(-1), randn(20, 700))
+    assert "row_strip" in c.source and "vec::Pack&" in c.source
+
+
 def test_folds_of_several_dims():
     compiled(lambda x: (x.sum((0, 2)), x.amax((0, 2)), x.var((0, 2))), randn(5, 6, 37))
     compiled(lambda x: x.sum((1, 3)), randn(3, 4, 5, 18))
@@ -312,6 +318,16 @@ def test_packs_are_for_dear_formulas_in_float32():
         compiled(lambda x: x.sigmoid() * (x.long() % 3), x),
     ]
     assert not any("vec::Whole()" in g.source for g in plain)
+
+
+def test_float16_goes_by_packs():
+    x, y = randn(40, 90).half(), randn(40, 90, seed=1).half()
+    for f in (lambda x, y: x * 2 + y, lambda x, y: x.float() - y, lambda x, y: x.flip(-1) + y):
+        assert "vec::Whole()" in compiled(f, x, y, exact=True).source
+    row = compiled(lambda x, y: ((x - y).amax(-1), (x * y).sum(-1)), x, y)
+    assert "row_strip" in row.source and "vec::Whole()" in row.source
+    assert "vec::F32" in compiled(lambda x, y: x.sum(0), x, y).source
+    assert "vec::Whole()" in compiled(lambda x, y: (x * y).amax(0), x, y).source
 
 
 def test_packs_of_what_does_not_change_along_the_loop():

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 import tocha
+import tocha.nn.functional as F
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.lowering import REFUSALS, Lowering
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir import dtypes as dt
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import CPU
-from tocha.ir.loops import Loop
+from tocha.ir.loops import Call, Loop
 from tocha.operators import families
 from tocha.operators.derived import resolve, type_codes
 from tocha.operators.facts import Facts
@@ -109,3 +110,13 @@ def test_the_default_dtype_holds_for_calls_too():
         tocha.set_default_dtype(tocha.float32)
     assert [t.dtype for t in found] == [t.dtype for t in expected]
     assert all(a.equal(b) for a, b in zip(found[:-1], expected[:-1], strict=True))
+
+
+def test_what_has_too_many_parts_is_given_up_early(monkeypatch):
+    steps = []
+    add = Lowering.add
+    monkeypatch.setattr(Lowering, "add", lambda self, step: (steps.append(step), add(self, step)))
+    graph = make_fx(lambda x: [F.adaptive_avg_pool2d(x, (3, 3))], tracing_mode="fake")(tocha.ones(1, 2, 31, 31))
+    program = lower_graph(graph)  # windows of 11 by 11 places
+    assert [type(x) for x in program.steps] == [Call]
+    assert len(steps) < 100

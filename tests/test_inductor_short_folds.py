@@ -62,3 +62,11 @@ def test_gradients_of_short_folds():
     function(x).backward()
     tocha.compile(function)(y).backward()
     tocha.testing.assert_close(y.grad, x.grad)
+
+
+@pytest.mark.parametrize("size", [3, 15])
+def test_short_folds_of_exponentials_go_by_packs(size):
+    x = tocha.randn(90, size)
+    x[:7, 0] = tocha.tensor(SPECIAL)
+    code = check(lambda x: x.logsumexp(-1), x)
+    assert "vec::load_apart" in code

@@ -82,3 +82,16 @@ def test_divisions_that_rows_would_repeat_are_stored():
     assert not any("/ xt" in line for line in code[code.index("void kernel_1") :].splitlines())
     _, (code, *_) = run_and_get_code(tocha.compile(lambda x: x * (1 / x.exp().sum(2, keepdim=True))), x)
     assert code.count("run(api, program") == 1  # along a row it stays the same
+
+
+def test_a_turn_of_short_rows_has_many():
+    def source(rows):
+        tocha._dynamo.reset()
+        x = tocha.randn(rows, 3)
+        found, (code, *_) = run_and_get_code(tocha.compile(lambda x: x.tanh().sum(-1)), x)
+        tocha.testing.assert_close(found, x.tanh().sum(-1))
+        return code
+
+    (turn,) = (line for line in source(1 << 18).splitlines() if "KernelTurn parts" in line)
+    assert ", &frame0, 3}" not in turn and ", &frame1, 1}" not in turn
+    assert "in turns" not in source(262147)  # a prime

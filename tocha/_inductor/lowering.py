@@ -49,6 +49,10 @@ from tocha.operators.record import Fold, Operator
 REFUSALS = (NotImplementedError, NotDefined, DataDependent, GuardOnDataDependentSymNode)
 
 
+class TooManySteps(NotLowered):
+    pass
+
+
 FORMULAS = {"truediv": "div", "abs": "absolute", "min": "minimum", "max": "maximum"}
 
 
@@ -160,6 +164,7 @@ class Lowering(Interpreter):
     def __init__(self, known: Assumptions, default_dtype: DType = dt.float32):
         self.known = known
         self.steps: list[Step] = []
+        self.most_steps: float = math.inf  # that the shortest of the operators being taken apart may have
         self.buffers: dict[Memory, Buffer] = {}
         self.names = itertools.count()
         self.origin = ""
@@ -285,7 +290,7 @@ class Lowering(Interpreter):
             if not is_dense(r.sizes, r.steps, self.known):
                 raise NotLowered(f"{name}: a result with holes")
             made.results.append(self.buffer(r, name, made))
-        self.steps.append(made)
+        self.add(made)
         return made
 
     def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
@@ -343,18 +348,30 @@ class Lowering(Interpreter):
     ) -> Any:
         """The parts of an operator if they are loops, and not too many; else the operator whole."""
         most = config.longest_decomposition if most is None else most
-        mark, buffers = len(self.steps), dict(self.buffers)
+        mark, buffers, outer = len(self.steps), dict(self.buffers), self.most_steps
+        self.most_steps = min(outer, mark + most)
         try:
             found = parts()
             new = self.steps[mark:]
             calls = [] if allow_calls else [n for n in new if isinstance(n, Call) and n.results]
-            if not calls and len(new) <= most and self.all_here(found):
+            if not calls and self.all_here(found):
                 return found
+        except TooManySteps:
+            if self.most_steps == outer:  # it is the operator around this one that has too many
+                raise
         except REFUSALS:
             pass
+        finally:
+            self.most_steps = outer
         del self.steps[mark:]
         self.buffers = buffers
         return whole()
+
+    def add(self, step: Step) -> None:
+        """Refuses as soon as there are too many: windows of a large image have thousands of places."""
+        self.steps.append(step)
+        if len(self.steps) > self.most_steps:
+            raise TooManySteps
 
     def all_here(self, found: Any) -> bool:
         return all(f.memory in self.buffers for f in flat_facts([found]))
@@ -433,7 +450,7 @@ class Lowering(Interpreter):
                 r.offset = 0  # a buffer begins with the tensor's first element, wherever that lies in its memory
             call.results.append(None if r is None else self.buffer(r, call.name.split(".")[0], call))
         call.origins = (self.origin,) if self.origin else ()
-        self.steps.append(call)
+        self.add(call)
 
 
 class _FactsOnly(Interpreter):

@@ -15,7 +15,9 @@ from tocha.ir.rewrite import simplify
 
 SHORT = 7  # elements: of eight on, vectors along them do as well
 MANY = 64  # results, of fewer there is nothing to gain
+SHORT_DEAR = 15  # the same where an element takes an exponential: for less than a vector there is nothing along them
 MOST_NODES, MOST_READS = 96, 21
+MOST_DEAR_NODES = 256
 
 
 def without_short_folds(steps: list[Step], known: Assumptions) -> list[Step]:
@@ -30,10 +32,11 @@ def is_short(loop: Loop) -> bool:
     results = s.product(loop.outer)
     if isinstance(results, int) and results < MANY:
         return False
-    if not isinstance(n, int) or not 0 < n <= SHORT or is_expensive((*loop.formulas, *loop.fold.combine)):
+    dear = is_expensive((*loop.formulas, *loop.fold.combine))
+    if not isinstance(n, int) or not 0 < n <= (SHORT_DEAR if dear else SHORT):
         return False
     nodes = len(topological((*loop.formulas, *loop.fold.combine)))
-    return n * nodes <= MOST_NODES and n * len(loop.reads) <= MOST_READS
+    return n * nodes <= (MOST_DEAR_NODES if dear else MOST_NODES) and n * len(loop.reads) <= MOST_READS
 
 
 def written_out(loop: Loop, known: Assumptions) -> Loop:

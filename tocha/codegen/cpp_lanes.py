@@ -14,6 +14,7 @@ from tocha.ir import symbolic as s
 from tocha.ir.kernels import LANE_BLOCK, Member
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import Cost, Node, topological
+from tocha.ir.packed import is_half_cast
 from tocha.ir.rewrite import simplify
 
 ROWS = 4  # that are folded at once
@@ -42,7 +43,9 @@ class LaneStrips(Pass):
         """None where a compiler does as well on the elements within the fold."""
         elements = Pass(w)
         made = simplify(tuple(n for m in folds for n in elements.nodes(m, m.loop.formulas)))
-        if w.hoistable(lane) is None or not any(n.op.cost is Cost.EXPENSIVE for n in topological(made)):
+        if w.hoistable(lane) is None or not any(
+            n.op.cost is Cost.EXPENSIVE or is_half_cast(n) for n in topological(made)
+        ):
             return None
         found = cls(w, elements, made, lane, width, row, rows)
         outputs = [(b, n) for n, b in found.arrays.items()]

@@ -1,7 +1,7 @@
-"""Loops over dear formulas (exponentials, logarithms) and choices (relu, clamp) on packs of sixteen floats: several registers side by
-side, whose chains of operations overlap. Rounded as the scalar forms are (csrc/cpu/engine/program_packs_math.h).
+"""Loops over dear formulas (exponentials, logarithms), choices (relu, clamp) and conversions of float16 on packs of sixteen floats:
+several registers side by side, whose chains of operations overlap. Rounded as the scalar forms are (csrc/cpu/engine/program_packs_math.h).
 
-For formulas of float32 whose results are neighbours in memory; the others are loops that the compiler makes vectors of (cpp_loops.py).
+For formulas of floats whose results are neighbours in memory; the others are loops that the compiler makes vectors of (cpp_loops.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import INPUT, Cost, Node, topological
-from tocha.ir.packed import STORED, goes_on_packs
+from tocha.ir.packed import STORED, goes_on_packs, is_half_cast
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
@@ -53,7 +53,7 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
     if any(count > 1 and outputs[i][0].dtype is not dt.float32 for i, count in together):
         return False
     nodes = w.with_fixed(nodes, fixed)
-    if 0 < apart <= CLOSE and not any(n.op.cost is Cost.EXPENSIVE for n in topological(nodes)):
+    if 0 < apart <= CLOSE and not any(n.op.cost is Cost.EXPENSIVE or is_half_cast(n) for n in topological(nodes)):
         return False
     return bool(goes_on_packs(nodes, compiled=True))
 

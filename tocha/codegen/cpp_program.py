@@ -116,10 +116,11 @@ class ProgramWriter:
             self.put("char* const memory_of_call = arena.data();")
         waiting: list[Buffer] = []  # of a group, to its end
         turns = Turns(self.items, writers, self.memory, self.program.known).groups()
-        later = {k for group in turns.values() for k in group[1:]}
+        later = {k for group, _ in turns.values() for k in group[1:]}
         for i, item in enumerate(self.items):
             if item in turns:
-                write_turns(self, [writers[k] for k in turns[item]])
+                group, number = turns[item]
+                write_turns(self, [writers[k] for k in group], number)
             elif item in later:
                 pass
             elif isinstance(item, Followed):

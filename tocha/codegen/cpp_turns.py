@@ -20,6 +20,9 @@ FEWEST = 32  # turns, so that threads have enough of them
 CACHED = 1 << 20  # bytes that a turn may touch
 LITTLE = 8  # of memory: so small a part of it may live longer
 LARGE = 1 << 21  # bytes, below which all of it stays in a cache anyway
+SMALLEST = (
+    1 << 15
+)  # bytes of a turn, which is of several indices where one is less: a call of each kernel for a row of three takes ten times as long
 
 
 def first_dim(kernel: Kernel, m: Member) -> int | None:
@@ -38,16 +41,16 @@ class Turns:
         self.items, self.writers, self.memory, self.known = items, writers, memory, known
         self.bases, self.last = bases_of(items), last_uses(items)
 
-    def groups(self) -> dict[Kernel, list[Kernel]]:
-        """By the first kernel of each group."""
-        found: dict[Kernel, list[Kernel]] = {}
+    def groups(self) -> dict[Kernel, tuple[list[Kernel], int]]:
+        """By the first kernel of each group: the group, and how many turns it takes."""
+        found: dict[Kernel, tuple[list[Kernel], int]] = {}
         group: list[Kernel] = []
         for item in (*self.items, None):
             if isinstance(item, Kernel) and group and self.goes_on(group, item):
                 group.append(item)
                 continue
-            if len(group) > 1 and self.gains(group):
-                found[group[0]] = group
+            if len(group) > 1 and (number := self.number(group)) is not None:
+                found[group[0]] = group, number
             group = [item] if isinstance(item, Kernel) and self.turns_of(item) is not None else []
         return found
 
@@ -72,11 +75,16 @@ class Turns:
             and self.needs_no_more_memory(together) and self.keep_apart(together)
         )  # fmt: skip
 
-    def gains(self, group: list[Kernel]) -> bool:
+    def number(self, group: list[Kernel]) -> int | None:
+        """How many turns of about the same memory a group takes; None if it gains nothing by them."""
         n = self.turns_of(group[0])
         seen = {self.place(b): nbytes(b) for k in group for b in self.touched(k)}
         sizes = [size for size in seen.values() if size is not None]
-        return n is not None and len(sizes) == len(seen) and LARGE <= sum(sizes) <= n * CACHED
+        total = sum(sizes)
+        if n is None or len(sizes) != len(seen) or not LARGE <= total <= n * CACHED:
+            return None
+        most = min(n, total // SMALLEST)
+        return next((m for m in range(most, FEWEST - 1, -1) if n % m == 0 and total <= m * CACHED), None)
 
     @staticmethod
     def touched(k: Kernel) -> set[Buffer]:
@@ -144,14 +152,13 @@ class Turns:
         return index_of(self.known.simplify(address), b.sizes, b.strides, self.known)
 
 
-def write_turns(p: Any, writers: Sequence[Any]) -> None:
-    """The entry's text of a group; p writes the program (cpp_program.py)."""
+def write_turns(p: Any, writers: Sequence[Any], n: int) -> None:
+    """The entry's text of a group that takes n turns; p writes the program (cpp_program.py)."""
     frames = [p.frame(w, str(i)) for i, w in enumerate(writers)]
     p.put("{  // " + ", ".join(w.kernel.name for w in writers) + " in turns")
     for frame in frames:
         for line in frame:
             p.put(line)
-    (n,) = {next(w.kernel.members[0].loop.sizes[first_dim(w.kernel, w.kernel.members[0])] for w in writers)}
     rows = ", ".join(f"{{{p.functions[w.kernel]}, &frame{i}, {w.task_rows // n}}}" for i, w in enumerate(writers))
     p.put(f"  const KernelTurn parts[] = {{{rows}}};")
     p.put(f"  KernelTurns turns{{parts, {len(writers)}}};")

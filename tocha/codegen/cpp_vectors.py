@@ -276,9 +276,13 @@ def write_vector_fold(
         return True
     strips = Strips(w, p, outputs, folds, last, sizes[-1])
     t = strips.vector_type()
-    if t is None:
+    if t is not None:
+        by = TYPES[t]
+    elif (t := strips.vector_type(packed)) is not None:
+        by = PACKS
+    else:
         return False
-    VectorFold(w, strips.pass_, [], folds, t, TYPES[t], strips).write(strips.combined, names, sizes, variables)
+    VectorFold(w, strips.pass_, [], folds, t, by, strips).write(strips.combined, names, sizes, variables)
     return True
 
 
@@ -319,8 +323,8 @@ class Strips:
         self.outputs.append((b, n))
         return self.pass_.input(Load(b, self.at), n.dtype)
 
-    def vector_type(self) -> dt.DType | None:
-        return vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at)
+    def vector_type(self, type_of: Callable[[Sequence[Node]], dt.DType | None] = lanewise) -> dt.DType | None:
+        return vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at, type_of)
 
     def open(self, end: str) -> None:
         """The loop over strips, and what computes one."""
@@ -643,15 +647,16 @@ class VectorLanes:
         """How these folds go by vectors along the lanes; None if they do not."""
         if w.hoistable(lane) is None:
             return None
-        t, dtypes = vector_type(w, p, combined, [], folds, lane), states_of(folds)
+        wide, dtypes = widened(combined, p.fixed_reads(lane)), states_of(folds)
+        t = vector_type(w, p, wide, [], folds, lane)
         by = TYPES[t] if t is not None and (t.bits == 64 or dt.int64 not in dtypes) else None
         if by is None:
+            wide, by = combined, PACKS
             t = vector_type(w, p, combined, [], folds, lane, packed)
-            by = PACKS
         if t is None:
             return None
         form = replace(by.form, of_states={})  # the eager kernels fold columns in order
-        code = w.emitted(p, combined, {k: f"a{k}" for k in range(len(dtypes))}, lane, vector=form)
+        code = w.emitted(p, wide, {k: f"a{k}" for k in range(len(dtypes))}, lane, vector=form)
         return VectorLanes(w, p, folds, t, by, code, lane)
 
     def memory_type(self, k: int) -> str:

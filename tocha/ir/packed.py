@@ -59,9 +59,14 @@ def goes_on_packs(nodes: Sequence[Node], compiled: bool = False) -> bool | None:
         if not leaf and (n.op not in able or not on_packs(n, varying)):
             return None
         varying.add(n)
-        gains |= (n.op in PACKED and n.op.cost is Cost.EXPENSIVE) or n.op in CHOICES
+        gains |= (n.op in PACKED and n.op.cost is Cost.EXPENSIVE) or n.op in CHOICES or is_half_cast(n)
     results = STORED if compiled else {dt.float32}
     return gains if all(n.dtype in results for n in nodes) else None
+
+
+def is_half_cast(n: Node) -> bool:
+    """Whether a float16 is widened or rounded to, for which x86-64's compilers have no vectors of their own."""
+    return n.op is scalar.CAST and dt.float16 in (n.dtype, n.args[0].dtype)
 
 
 def on_packs(n: Node, varying: set[Node]) -> bool:

@@ -169,3 +169,15 @@ def test_positions_become_floats_from_32_bits():
 def test_windows_are_computed_by_their_kernel():
     code = check(lambda x: x * tocha.hann_window(400), tocha.randn(3, 400))
     assert "// _cosine_sum_window" in code and "cos" not in kernel_of(code)
+
+
+def test_joined_tensors_of_sizes_that_change_are_not_divided_for():
+    def function(x, y):
+        return tocha.cat([x, y], -1) * 2
+
+    compiled = tocha.compile(function, dynamic=True)
+    x, y = tocha.randn(7, 5), tocha.randn(7, 6)
+    found, (code, *_) = run_and_get_code(compiled, x, y)
+    tocha.testing.assert_close(found, function(x, y))
+    inner = [line for line in kernel_of(without_lines(code)).splitlines() if "] : float()" in line or "= p" in line]
+    assert inner and not any("/" in line for line in inner)

@@ -395,3 +395,18 @@ def test_sizes_times_a_number_that_is_exact_are_integers(factor):
             assert "floor(" not in s.text(found) and "ceil(" not in s.text(found)
             assert [s.evaluate(found, {s.atom_of(q): v}) for v in range(9)] == [of(v * factor) for v in range(9)]
     assert "floor(" in s.text(s.rounding("floor", float_expr("mul", q, 0.3)))
+
+
+def test_quotients_by_sums():
+    known = Assumptions()
+    for e in (X, Y, Z):
+        known.learn(s.ge(e, 0))
+    n, m = s.symbol("n"), s.symbol("m")
+    known.learn(s.ge(n, 2)), known.learn(s.ge(m, 2))
+    i, j, k = (known.index(s.symbol(name), size) for name, size in (("i", X), ("j", s.add(n, m)), ("k", m)))
+    by = s.add(n, m)
+    address = s.add(s.mul(by, i), j)
+    assert known.simplify(s.floordiv(address, by)) is i
+    deep = s.add(s.mul(s.mul(by, m), i), s.add(s.mul(m, j), k))
+    assert known.simplify(s.floordiv(deep, s.mul(by, m))) is i
+    assert known.simplify(s.floordiv(s.add(address, 1), by)) is not i  # j + 1 may be n + m

@@ -106,6 +106,14 @@ def _steps(a: Expr, b: Any) -> Iterator[tuple[Any, Any]]:
                 yield s.from_terms({common: step}), small
 
 
+def _wholes(a: Expr, b: Expr) -> Iterator[Any]:
+    """What a // b may be for a sum b: quotients of a's terms by one of b's, those of most factors first."""
+    for factor, multiple in sorted(b.terms, key=lambda t: -len(t[0])):
+        found = {m: c for m, c in a.terms if factor and _shared(m, factor) == factor and c % multiple == 0}
+        if found:
+            yield s.exact_quotient(s.from_terms(found), s.from_terms({factor: multiple}))
+
+
 def _shared(a: s.Monomial, b: s.Monomial) -> s.Monomial:
     powers = dict(b)
     return tuple((atom, min(p, powers[atom])) for atom, p in a if atom in powers)
@@ -345,6 +353,12 @@ class Assumptions:
     def _without_small_terms(self, q: Any, a: Any, b: Any) -> Any:
         """q = a // b, without terms that never carry into the next multiple: (8x + y) // 32 = x // 4 for 0 <= y < 8."""
         if not isinstance(a, Expr):
+            return q
+        if isinstance(b, Expr) and len(b.terms) > 1:  # ((n + m) * i + j) // (n + m) = i for 0 <= j < n + m
+            for whole in _wholes(a, b):
+                small = s.add(a, s.scale(s.mul(whole, b), -1))
+                if self.holds(s.ge(small, 0)) and self.holds(s.lt(small, b)):
+                    return whole
             return q
         for step, small in _steps(a, b):
             if self.holds(s.ge(small, 0)) and self.holds(s.lt(small, step)):

@@ -36,6 +36,7 @@ from tocha.ir.sym_types import FloatExpr
 
 UNROLLED_BODY = 10
 FORMS = {(scalar.where, d): "chosen({0}, {1}, {2})" for d in (dt.float32, dt.float64)}
+MOST_RANGES = 16  # of a loop that is cut at places whose order is not known
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -110,7 +111,7 @@ class KernelWriter:
             assert atom is not None
             self.known.constrain(atom, 0, n - 1 if isinstance(n, int) else float("inf"))
             if isinstance(n, s.Expr):
-                self.known.learn(s.lt(v, n))
+                self.known.learn(s.lt(self.known.index(v, n), n))
             self.names[atom] = f"{prefix}{i}"
             made.append(v)
         return made
@@ -228,7 +229,9 @@ class KernelWriter:
                     outputs.append((b, n))
         return outputs
 
-    def emit_points(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
+    def emit_points(
+        self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str, most: int = MOST_RANGES
+    ) -> None:
         """A loop over points; several where conditions on its variable hold for a part of it only."""
         last = self.hoistable(variable)
         single = last is not None and not goes_by_packs(self, p, outputs, last)  # on packs comparisons cost little
@@ -251,7 +254,16 @@ class KernelWriter:
             part, nodes = cuts.within(low, high)
             first = begin if low is None else later(begin, self.index(low), "index_max")
             past = end if high is None else later(end, self.index(high), "index_min")
-            self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
+            made = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
+            guarded = bool(cuts.edges) and part.reads_unguarded(nodes, p, variable)
+            if guarded:
+                self.text.open(f"if ({first} < {past}) {{")
+            if cuts.symbolic and 1 < len(cuts.ranges) <= most:  # places of which nobody knew how they lie to these
+                self.emit_points(part, made, variable, first, past, most // len(cuts.ranges))
+            else:
+                self.emit_range(part, made, variable, first, past)
+            if guarded:
+                self.text.close()
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         for write in (write_packs, write_runs, write_zeros, write_backward):

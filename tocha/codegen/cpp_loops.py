@@ -20,7 +20,7 @@ from tocha.codegen.cpp_packs import goes_by_packs, write_packs
 from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, write_row
 from tocha.codegen.cpp_runs import lie_together, write_runs
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
-from tocha.codegen.cpp_scratch import choose_scratch, lodged
+from tocha.codegen.cpp_scratch import choose_scratch, declare_rows, lodged
 from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
 from tocha.codegen.cpp_vectors import is_one, step_of, write_vector_fold
@@ -511,9 +511,7 @@ class KernelWriter:
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
         held = lodged(self, [s.atom_of(v) for _, made in columns.values() for v in made])
-        for b, m in self.scratch.items():
-            if b not in held:
-                self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
+        ends = declare_rows(self, held)
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         if sizes:
             self.decode("r", sizes, variables)
@@ -529,6 +527,8 @@ class KernelWriter:
                 if mine:
                     self.column_pass(mine, own, made)
         self.text.close()
+        for line in ends:
+            self.text.put(line)
 
     def leveled(self) -> dict[Member, int]:
         """The pass in which each member can run: after the folds that it reads."""

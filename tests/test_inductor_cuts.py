@@ -265,3 +265,19 @@ def test_moves_of_sizes_that_change(term, whole, sizes):
         found = compiled(x, y)
         assert found.shape == expected.shape
         tocha.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_dims_that_are_read_as_two_are_not_divided():
+    def function(x):  # heads side by side
+        b, h, n, d = x.shape
+        return x.transpose(1, 2).reshape(b, n, h * d) + 1
+
+    kernel = kernel_of(compiled_for_sizes(function, ((2, 3, 5, 7),), ((4, 5, 3, 2),)))
+    assert not any("/" in line for line in kernel.splitlines() if "= p" in line or "] = " in line)
+
+
+def test_extremes_of_symbolic_sizes_are_not_asked_per_element():
+    function = lambda x: F.pad(x, (3, 2), mode="reflect") * 2  # noqa: E731
+    kernel = kernel_of(compiled_for_sizes(function, ((4, 6, 30),), ((2, 3, 4),), ((3, 2, 17),)))
+    inner = [line for line in kernel.splitlines() if "= p" in line]
+    assert inner and not any("index_m" in line for line in inner)

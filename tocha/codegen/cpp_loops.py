@@ -15,7 +15,7 @@ from tocha.codegen.cpp_backward import goes_backward, write_backward
 from tocha.codegen.cpp_fills import write_fill, write_zeros
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_lanes import SHORT_BODY, write_lanes
-from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, split_by_quotient, write_out
+from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, split_by_quotient, split_by_sizes, write_out
 from tocha.codegen.cpp_packs import goes_by_packs, write_packs
 from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, write_row
 from tocha.codegen.cpp_runs import lie_together, write_runs
@@ -186,7 +186,7 @@ class KernelWriter:
         for m in members:
             self.place_columns(m, sizes, variables)
         split = split_by_quotient(self, sizes, variables, members)
-        sizes, variables = split or (sizes, variables)
+        sizes, variables = split or split_by_sizes(self, sizes, variables, members)
         whole = sizes, variables, {m: dict(at) for m, at in self.places.items()}
         sizes, variables = self.coalesced(sizes, variables, members)
         p = Pass(self)

@@ -230,7 +230,8 @@ class Cuts:
         asked = [r for g in self.guards() for r in parts_of(g)] + list(relations.values())
         turns = [r for a in self.addresses() for r in self.turning_points(a)] if turning else []
         # Sizes that are symbols: places that are the same for every row, but no numbers.
-        self.symbolic = any(self.is_symbolic(r) for r in (*asked, *turns))
+        endless = bool(turns) and self.p.writer.known.bounds(variable)[1] == math.inf
+        self.symbolic = endless or any(self.is_symbolic(r) for r in (*asked, *turns))
         places: list[int] = []
         if self.symbolic:
             self.set_edges([*asked, *turns], moving)

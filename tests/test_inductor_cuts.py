@@ -281,3 +281,11 @@ def test_extremes_of_symbolic_sizes_are_not_asked_per_element():
     kernel = kernel_of(compiled_for_sizes(function, ((4, 6, 30),), ((2, 3, 4),), ((3, 2, 17),)))
     inner = [line for line in kernel.splitlines() if "= p" in line]
     assert inner and not any("index_m" in line for line in inner)
+
+
+@pytest.mark.parametrize("shift", [3, -2])
+def test_rolled_rows_of_symbolic_sizes_are_two_loops(shift):
+    code = compiled_for_sizes(lambda x: x.roll(shift, 1) * 2, ((4, 30),), ((2, 2),), ((7, 5),))
+    assert "checked_index" not in code and code.count("run(api, program") == 1
+    inner = [line for line in kernel_of(code).splitlines() if "= p" in line]
+    assert any("division" not in line for line in inner)

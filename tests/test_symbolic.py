@@ -397,6 +397,17 @@ def test_sizes_times_a_number_that_is_exact_are_integers(factor):
     assert "floor(" in s.text(s.rounding("floor", float_expr("mul", q, 0.3)))
 
 
+def test_remainders_by_symbols_are_below_them():
+    known = Assumptions()
+    n = s.symbol("n")
+    known.learn(s.ge(n, 2))
+    i = known.index(s.symbol("i"), n)
+    for by in (n, s.add(s.mul(n, n), 1)):
+        rest = s.mod(s.add(i, -5), by)
+        assert known.holds(s.ge(rest, 0)) and known.holds(s.lt(rest, by))
+        assert known.holds(s.ge(s.add(rest, -1), 0)) is None and known.holds(s.lt(rest, s.add(by, -1))) is None
+
+
 def test_quotients_by_sums():
     known = Assumptions()
     for e in (X, Y, Z):

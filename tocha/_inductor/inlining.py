@@ -171,7 +171,7 @@ class Composer:
                 found[n] = n.attr
             elif n.op in ARITHMETIC and None not in args:
                 found[n] = self.known.simplify(ARITHMETIC[n.op](*args))
-            elif n.op in DIVISIONS and args[0] is not None and isinstance(args[1], int) and args[1] > 0:
+            elif n.op in DIVISIONS and None not in args and self.known.holds(s.gt(args[1], 0)):
                 found[n] = self.known.simplify(DIVISIONS[n.op](*args))
             elif n.op is scalar.where and None not in args:
                 decided = args[0] if isinstance(args[0], bool) else self.known.holds(args[0])

@@ -230,12 +230,12 @@ class KernelWriter:
         return outputs
 
     def emit_points(
-        self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str, most: int = MOST_RANGES
-    ) -> None:
+        self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str, most: int = MOST_RANGES, done: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
         """A loop over points; several where conditions on its variable hold for a part of it only."""
         last = self.hoistable(variable)
         single = last is not None and not goes_by_packs(self, p, outputs, last)  # on packs comparisons cost little
-        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True, single=single)
+        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True, single=single, done=done)
         cuts.declare_edges()
         if cuts.at_one_place and not lie_together(self, p, outputs):
             # The row as if the place were none, and then the place: a loop with known ends, and one element.
@@ -259,7 +259,7 @@ class KernelWriter:
             if guarded:
                 self.text.open(f"if ({first} < {past}) {{")
             if cuts.symbolic and 1 < len(cuts.ranges) <= most:  # places of which nobody knew how they lie to these
-                self.emit_points(part, made, variable, first, past, most // len(cuts.ranges))
+                self.emit_points(part, made, variable, first, past, most // len(cuts.ranges), [*done, *cuts.edges])
             else:
                 self.emit_range(part, made, variable, first, past)
             if guarded:

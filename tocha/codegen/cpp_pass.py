@@ -208,13 +208,13 @@ class Cuts:
     """Where along a variable the conditions of a pass change, and the pass between two such places.
 
     With `turning`, also where addresses turn; with `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band;
-    with `single`, also around the one place where a comparison for equality holds: a diagonal, or what a row's index says (`one_hot`).
+    `done`: where the row has been cut before; with `single`, also around the one place where a comparison for equality holds: a diagonal, or what a row's index says (`one_hot`).
     """
 
     def __init__(
-        self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True, single: bool = False,
+        self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True, single: bool = False, done: Sequence[Any] = (),
     ):  # fmt: skip
-        self.p, self.nodes = p, nodes
+        self.p, self.nodes, self.done = p, nodes, done
         self.atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
         self.reads = list(p.reads)
         self.single = single and self.atom is not None and self.is_long(variable)
@@ -392,6 +392,8 @@ class Cuts:
             if r.kind != "ge" and not (self.single or (self.symbolic and not self.varying(rest))):
                 continue
             edge = s.add(rest, 1) if r.kind == "ge" and sign == -1 else s.scale(rest, -sign)
+            if edge in self.done:
+                continue
             with_edges = self.in_order([*ordered, edge, *([] if r.kind == "ge" else [s.add(edge, 1)])])
             if with_edges is not None:
                 found[r], ordered = (edge, r.kind, sign), with_edges

@@ -52,16 +52,26 @@ def _cases(e: Expr, atom: Atom) -> Iterator[Any]:
         yield case
 
 
-def _remainders(e: Expr) -> Iterator[tuple[Any, int, int]]:
+def _remainders(e: Expr) -> Iterator[tuple[Any, int, Any]]:
     """(rest, k, n) for each way to see e as rest + k * (a % n), which is a - n * (a // n)."""
+    terms = dict(e.terms)
     for monomial, coefficient in e.terms:
-        atom = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else None
-        if atom is None or atom.kind != "floordiv" or type(atom.args[1]) is not int or atom.args[1] <= 0:
-            continue
-        a, n = atom.args
-        if coefficient % n == 0:
-            k = -coefficient // n
-            yield s.add(e, s.scale(s.mod(a, n), -k)), k, n
+        for atom, p in monomial:
+            if atom.kind != "floordiv" or p != 1:
+                continue
+            a, n = atom.args
+            if isinstance(n, int):
+                if len(monomial) == 1 and n > 0 and coefficient % n == 0:
+                    k = -coefficient // n
+                    yield s.add(e, s.scale(s.mod(a, n), -k)), k, n
+                continue
+            (first, times), *_ = n.terms
+            ((product, _),) = s.mul(s.from_terms({first: 1}), s.of_atom(atom)).terms
+            if product == monomial and terms[product] % times == 0:
+                k = -terms[product] // times
+                rest = s.add(e, s.scale(s.mod(a, n), -k))
+                if not any(atom is a for m, _ in s.terms_of(rest) for a, _ in m):
+                    yield rest, k, n
 
 
 @lru_cache(maxsize=1 << 14)
@@ -376,6 +386,12 @@ class Assumptions:
             self._bounds[e] = EVERYTHING  # while under way
             low, high = self._interval(e)
             for rest, times, divisor in _remainders(e):
+                if isinstance(divisor, Expr):
+                    if self.bounds(divisor)[0] >= 1:
+                        other = s.add(rest, s.scale(s.add(divisor, -1), times))
+                        less, more = (rest, other) if times > 0 else (other, rest)
+                        low, high = max(low, self.bounds(less)[0]), min(high, self.bounds(more)[1])
+                    continue
                 (a, b), (c, d) = self.bounds(rest), _range_product((times, times), (0, divisor - 1))
                 low, high = max(low, a + c), min(high, b + d)
             if math.isinf(low):

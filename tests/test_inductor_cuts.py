@@ -289,3 +289,8 @@ def test_rolled_rows_of_symbolic_sizes_are_two_loops(shift):
     assert "checked_index" not in code and code.count("run(api, program") == 1
     inner = [line for line in kernel_of(code).splitlines() if "= p" in line]
     assert any("division" not in line for line in inner)
+
+
+def test_one_place_of_a_row_of_symbolic_size():
+    kernel = kernel_of(compiled_for_sizes(lambda x: x + tocha.eye(x.shape[0]), ((9, 9),), ((2, 2),), ((30, 30),)))
+    assert " == " not in kernel and "?" not in kernel

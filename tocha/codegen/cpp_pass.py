@@ -328,8 +328,9 @@ class Cuts:
 
     def is_long(self, variable: Any) -> bool:
         """Whether rows are worth loops of their own on both sides of one place."""
-        low, high = self.p.writer.known.bounds(variable)
-        return isinstance(low, int) and isinstance(high, int) and high - low >= LONG_ROW
+        known = self.p.writer.known
+        low, high = known.bounds(variable)
+        return isinstance(low, int) and high - low >= LONG_ROW and (isinstance(high, int) or self.atom in known.sizes)
 
     def with_read_edge(self, nodes: Sequence[Node], known: Sequence[Any]) -> tuple[Any, Any]:
         """Two sides of a comparison with the variable, of which one is read before the loop: an edge that is called by a name."""
@@ -356,9 +357,12 @@ class Cuts:
         w = self.p.writer
         for atom, r in self.read_edges.items():
             if any(atom in s.free_symbols(edge) for edge in self.edges):
-                low, high = w.known.bounds(s.of_atom(atom))
+                high = w.known.bounds(s.of_atom(atom))[1]
+                past = high if isinstance(high, int) else w.index(w.known.sizes[self.atom])
                 text = r if isinstance(r, str) else f"{w.pointer(r.buffer)}[{w.index(r.address)}]"
-                w.text.put(f"const int64_t {w.names[atom]} = index_min({high}, index_max({low}, {text}));")
+                w.text.put(
+                    f"const int64_t {w.names[atom]} = index_min({past}, index_max({w.known.bounds(s.of_atom(atom))[0]}, {text}));"
+                )
 
     def is_symbolic(self, r: Any) -> bool:
         """Whether a relation changes at a place that is made of sizes, and is no number."""

@@ -294,3 +294,12 @@ def test_rolled_rows_of_symbolic_sizes_are_two_loops(shift):
 def test_one_place_of_a_row_of_symbolic_size():
     kernel = kernel_of(compiled_for_sizes(lambda x: x + tocha.eye(x.shape[0]), ((9, 9),), ((2, 2),), ((30, 30),)))
     assert " == " not in kernel and "?" not in kernel
+
+
+def test_what_would_be_divided_for_each_element_is_stored():
+    def function(x):  # relative positions: rows of n + 1 read as rows of n
+        n, m = x.shape
+        return F.pad(x, (1, 0)).view(m + 1, n)[1:].view(n, m) * 2
+
+    kernel = kernel_of(compiled_for_sizes(function, ((5, 7),), ((3, 2),), ((9, 9),)))
+    assert not any("/" in line for line in kernel.splitlines() if "= p" in line or "] = " in line)

@@ -16,6 +16,7 @@ from tocha._inductor.compile_fx import compile_fx_inner
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.inlining import inline
 from tocha._inductor.programs import CompiledGraph, compile_graph
+from tocha._inductor.utils import run_and_get_code
 from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir import dtypes as dt
 from tocha.ir.kernels import refine
@@ -115,6 +116,21 @@ def test_softmax_keeps_the_row_where_the_result_will_be():
 )
 def test_rows_that_the_result_cannot_hold_stay_apart(f):
     compiled(f, randn(5, 70))
+
+
+@pytest.mark.parametrize("sizes", [[(64, 17000)], [(5, 70), (3, 9), (2, 20000)]])
+@pytest.mark.parametrize("own", [False, True])
+def test_long_rows_and_rows_whose_size_changes_are_no_whole_tensors(sizes, own):
+    def f(x):
+        return x.softmax(-1).double() if own else x.softmax(-1)
+
+    tocha._dynamo.reset()
+    c = tocha.compile(f, dynamic=len(sizes) > 1)
+    for n in sizes:
+        found, code = run_and_get_code(c, randn(*n))
+        assert_close(found, f(randn(*n)))
+        for source in code:
+            assert ("std::malloc" in source) == own and source.count("take(api->empty(") == 1
 
 
 def test_a_row_is_not_kept_in_memory_that_is_still_read():

@@ -169,3 +169,137 @@ def test_positions_become_floats_from_32_bits():
 def test_windows_are_computed_by_their_kernel():
     code = check(lambda x: x * tocha.hann_window(400), tocha.randn(3, 400))
     assert "// _cosine_sum_window" in code and "cos" not in kernel_of(code)
+
+
+def test_joined_tensors_of_sizes_that_change_are_not_divided_for():
+    def function(x, y):
+        return tocha.cat([x, y], -1) * 2
+
+    compiled = tocha.compile(function, dynamic=True)
+    x, y = tocha.randn(7, 5), tocha.randn(7, 6)
+    found, (code, *_) = run_and_get_code(compiled, x, y)
+    tocha.testing.assert_close(found, function(x, y))
+    inner = [line for line in kernel_of(without_lines(code)).splitlines() if "] : float()" in line or "= p" in line]
+    assert inner and not any("/" in line for line in inner)
+
+
+def compiled_for_sizes(function, *sizes):
+    """The C++ of a function compiled once for tensors of changing sizes, after it did the same for all of them."""
+    tocha._dynamo.reset()
+    compiled, codes = tocha.compile(function, dynamic=True, fullgraph=True), []
+    for each in sizes:
+        args = [tocha.randn(n) for n in each]
+        found, code = run_and_get_code(compiled, *args)
+        expected = function(*args)
+        assert found.shape == expected.shape
+        tocha.testing.assert_close(found, expected, rtol=0, atol=0)
+        codes += code
+    return without_lines(codes[0])
+
+
+SYMBOLIC = {
+    "joined": lambda x, y: tocha.cat([x, y, x], -1) * 2,
+    "padded": lambda x, y: F.pad(x, (2, 3, 1, 1)) * 2,
+    "padded by a size": lambda x, y: F.pad(x, (y.shape[1], 3)) * 2,
+    "turned": lambda x, y: F.pad(x.flip(-1), (4, 4)) * 2,
+    "halves": lambda x, y: tocha.cat([-x[:, x.shape[1] // 2 :], x[:, : x.shape[1] // 2]], -1) * 2,
+    "shifted": lambda x, y: tocha.cat([tocha.zeros_like(x[:1]), x[:-1]], 0) * 2,
+    "order unknown": lambda x, y: F.pad(tocha.cat([x, y], -1), (0, 3)) * (tocha.arange(3 + x.shape[1] + y.shape[1]) < 2 * y.shape[1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_rows_are_cut_at_sizes_that_change(name):
+    sizes = [((n, a), (n, b)) for n, a, b in ((4, 6, 5), (9, 30, 2), (2, 3, 40), (3, 2, 2))]
+    kernel = kernel_of(compiled_for_sizes(SYMBOLIC[name], *sizes))
+    assert "?" not in kernel and "chosen(" not in kernel and "vec::choose" not in kernel
+
+
+def test_what_is_known_of_an_empty_part_is_not_known_of_others():
+    """Parts of a row that are there in the first rows only say nothing of rows."""
+    sizes = [((n, a), (n, b)) for n, a, b in ((5, 3, 33), (7, 5, 6))]
+    compiled_for_sizes(
+        lambda x, y: tocha.cat(F.pad(tocha.cat((x, y), -1), (0, 0, 1, -1)).chunk(2, -1)[::-1], -1) * 2, *sizes
+    )
+
+
+def test_nothing_is_read_before_a_part_that_is_empty():
+    def function(x, y):
+        return tocha.cat([x[:, :1].expand(-1, y.shape[1]), y], 1) * 2
+
+    kernel = kernel_of(compiled_for_sizes(function, ((5, 4), (5, 3)), ((3, 2), (3, 9))))
+    assert "if (0 < " in kernel
+
+
+TERMS = st.recursive(
+    st.sampled_from(["x", "y"]),
+    lambda e: st.one_of(
+        st.builds("T.cat(({}, {}), -1)".format, e, e), st.builds("T.cat(({0}, {0} + 1), 0)[-x.shape[0]:]".format, e),
+        st.builds("F.pad({}, ({}, {}), value={})".format, e, st.sampled_from([*range(3), "y.shape[1]"]), st.integers(-1, 3), st.integers(0, 1)),
+        st.builds("F.pad({}, (0, 0, 1, -1))".format, e),
+        st.builds("{}[:, {}]".format, e, st.sampled_from(["1:", ":-1", "::2", ":y.shape[1]", "x.shape[1]:", "-y.shape[1]:"])),
+        st.builds("{}.flip({})".format, e, st.integers(0, 1)),
+        st.builds("{}.roll({}, {})".format, e, st.integers(-3, 3), st.integers(0, 1)),
+        st.builds("{}.{}({})".format, e, st.sampled_from(["triu", "tril"]), st.integers(-1, 2)),
+        st.builds("T.cat({}.chunk(2, -1)[::-1], -1)".format, e),
+        st.builds("(lambda z: T.where(T.arange(z.shape[1]) {} {}, z, 1))({})".format, st.sampled_from(["<", ">=", "=="]), st.sampled_from(["y.shape[1]", "z.shape[1] // 2"]), e),
+    ),
+    max_leaves=4,
+)  # fmt: skip
+CHANGING = [(4, 5, 3), (3, 9, 20), (2, 2, 2), (5, 1, 3), (3, 0, 2), (0, 3, 4), (2, 40, 0)]
+
+
+@settings(max_examples=15, deadline=None)
+@given(TERMS, st.sampled_from(["({}) * 2", "({}).sum(-1)", "({}).t().contiguous()"]), st.permutations(CHANGING))
+def test_moves_of_sizes_that_change(term, whole, sizes):
+    """Random programs, compiled for sizes that change, also for none, one and those at which parts are empty: as uncompiled."""
+    tocha._dynamo.reset()
+    function = eval(f"lambda x, y: {whole.format(term)}", {"T": tocha, "F": F})
+    compiled = tocha.compile(function, dynamic=True)
+    for n, a, b in sizes[:4]:
+        x, y = tocha.randint(9, (n, a)).float(), tocha.randint(9, (n, b)).float()  # whose sums are exact
+        try:
+            expected = function(x, y)
+        except (RuntimeError, ValueError, IndexError):
+            continue
+        found = compiled(x, y)
+        assert found.shape == expected.shape
+        tocha.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_dims_that_are_read_as_two_are_not_divided():
+    def function(x):  # heads side by side
+        b, h, n, d = x.shape
+        return x.transpose(1, 2).reshape(b, n, h * d) + 1
+
+    kernel = kernel_of(compiled_for_sizes(function, ((2, 3, 5, 7),), ((4, 5, 3, 2),)))
+    assert not any("/" in line for line in kernel.splitlines() if "= p" in line or "] = " in line)
+
+
+def test_extremes_of_symbolic_sizes_are_not_asked_per_element():
+    function = lambda x: F.pad(x, (3, 2), mode="reflect") * 2  # noqa: E731
+    kernel = kernel_of(compiled_for_sizes(function, ((4, 6, 30),), ((2, 3, 4),), ((3, 2, 17),)))
+    inner = [line for line in kernel.splitlines() if "= p" in line]
+    assert inner and not any("index_m" in line for line in inner)
+
+
+@pytest.mark.parametrize("shift", [3, -2])
+def test_rolled_rows_of_symbolic_sizes_are_two_loops(shift):
+    code = compiled_for_sizes(lambda x: x.roll(shift, 1) * 2, ((4, 30),), ((2, 2),), ((7, 5),))
+    assert "checked_index" not in code and code.count("run(api, program") == 1
+    inner = [line for line in kernel_of(code).splitlines() if "= p" in line]
+    assert any("division" not in line for line in inner)
+
+
+def test_one_place_of_a_row_of_symbolic_size():
+    kernel = kernel_of(compiled_for_sizes(lambda x: x + tocha.eye(x.shape[0]), ((9, 9),), ((2, 2),), ((30, 30),)))
+    assert " == " not in kernel and "?" not in kernel
+
+
+def test_what_would_be_divided_for_each_element_is_stored():
+    def function(x):  # relative positions: rows of n + 1 read as rows of n
+        n, m = x.shape
+        return F.pad(x, (1, 0)).view(m + 1, n)[1:].view(n, m) * 2
+
+    kernel = kernel_of(compiled_for_sizes(function, ((5, 7),), ((3, 2),), ((9, 9),)))
+    assert not any("/" in line for line in kernel.splitlines() if "= p" in line or "] = " in line)

@@ -11,6 +11,8 @@ import tocha.nn.functional as F
 from tests.test_inductor_kernels import compiled, randn
 from tocha._dynamo.testing import CompileCounterWithBackend
 from tocha._inductor.utils import run_and_get_code
+from tocha.ir import symbolic as s
+from tocha.ir.kernels import refine
 from tocha.testing import assert_close
 
 pytestmark = pytest.mark.usefixtures("kernel_cache")
@@ -257,3 +259,23 @@ def test_long_sums_beside_other_folds(dim):
     x.select(1 - dim, 3).fill_(1)
     x.select(1 - dim, 4)[8500] = 40
     compiled(lambda x: (x.sum(dim), (x > 2).any(dim), x.max(dim), (x >= 1).all(dim), x.var(dim)), x)
+
+
+def test_bags_of_symbolic_sizes_are_summed_side_by_side():
+    def f(w, i):
+        return F.embedding(i, w).sum(1)
+
+    tocha._dynamo.reset()
+    c = tocha.compile(f, dynamic=True)
+    for n, m in ((7, 5), (40, 3)):
+        w, i = tocha.randint(9, (20, n + m)).float(), tocha.randint(0, 20, (n, m))
+        found, codes = run_and_get_code(c, w, i)
+        assert_close(found, f(w, i))
+        assert all("row_strip" not in code for code in codes)  # of one result, elements that lie far apart
+
+
+def test_sizes_that_are_symbols_are_refined():
+    n, m = s.symbol("n"), s.symbol("m")
+    assert refine([n, s.mul(m, 8)], [s.mul(n, m), 8]) == [n, m, 8]
+    assert refine([s.mul(n, m)], [n, m]) == [n, m]
+    assert refine([n, 2], [2, n]) is None and refine([s.add(n, m)], [n, m]) is None

@@ -395,3 +395,29 @@ def test_sizes_times_a_number_that_is_exact_are_integers(factor):
             assert "floor(" not in s.text(found) and "ceil(" not in s.text(found)
             assert [s.evaluate(found, {s.atom_of(q): v}) for v in range(9)] == [of(v * factor) for v in range(9)]
     assert "floor(" in s.text(s.rounding("floor", float_expr("mul", q, 0.3)))
+
+
+def test_remainders_by_symbols_are_below_them():
+    known = Assumptions()
+    n = s.symbol("n")
+    known.learn(s.ge(n, 2))
+    i = known.index(s.symbol("i"), n)
+    for by in (n, s.add(s.mul(n, n), 1)):
+        rest = s.mod(s.add(i, -5), by)
+        assert known.holds(s.ge(rest, 0)) and known.holds(s.lt(rest, by))
+        assert known.holds(s.ge(s.add(rest, -1), 0)) is None and known.holds(s.lt(rest, s.add(by, -1))) is None
+
+
+def test_quotients_by_sums():
+    known = Assumptions()
+    for e in (X, Y, Z):
+        known.learn(s.ge(e, 0))
+    n, m = s.symbol("n"), s.symbol("m")
+    known.learn(s.ge(n, 2)), known.learn(s.ge(m, 2))
+    i, j, k = (known.index(s.symbol(name), size) for name, size in (("i", X), ("j", s.add(n, m)), ("k", m)))
+    by = s.add(n, m)
+    address = s.add(s.mul(by, i), j)
+    assert known.simplify(s.floordiv(address, by)) is i
+    deep = s.add(s.mul(s.mul(by, m), i), s.add(s.mul(m, j), k))
+    assert known.simplify(s.floordiv(deep, s.mul(by, m))) is i
+    assert known.simplify(s.floordiv(s.add(address, 1), by)) is not i  # j + 1 may be n + m

@@ -485,7 +485,11 @@ def transposes_in_registers() -> bool:
 
 def fastest_dim(t: Facts) -> int | None:
     """The dim along which elements are neighbours in memory."""
-    found = [d for d, (n, k) in enumerate(zip(t.sizes, t.steps, strict=True)) if type(n) is int and n > 1 and k == 1]
+    found = [
+        d
+        for d, (n, k) in enumerate(zip(t.sizes, t.steps, strict=True))
+        if (isinstance(n, Symbolic) or n > 1) and type(k) is int and k == 1
+    ]
     return found[0] if found else None
 
 

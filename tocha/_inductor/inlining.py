@@ -85,7 +85,9 @@ class Composer:
         self.done: dict[tuple, Node] = {}
         self.atoms: dict[s.Atom, Any] = {}
         self.origins: dict[str, None] = {}
-        self.too_long: set[Buffer] = set()  # what is read at an index of too many terms
+        self.too_long: set[Buffer] = (
+            set()
+        )  # what is read at an index of too many terms, or by a division for each element
         self.under: dict[Any, Assumptions] = {}  # what is known where a guard holds
 
     def composed(self) -> Loop:
@@ -171,7 +173,7 @@ class Composer:
                 found[n] = n.attr
             elif n.op in ARITHMETIC and None not in args:
                 found[n] = self.known.simplify(ARITHMETIC[n.op](*args))
-            elif n.op in DIVISIONS and args[0] is not None and isinstance(args[1], int) and args[1] > 0:
+            elif n.op in DIVISIONS and None not in args and self.known.holds(s.gt(args[1], 0)):
                 found[n] = self.known.simplify(DIVISIONS[n.op](*args))
             elif n.op is scalar.where and None not in args:
                 decided = args[0] if isinstance(args[0], bool) else self.known.holds(args[0])
@@ -190,13 +192,25 @@ class Composer:
         if key not in self.done:
             self.origins |= dict.fromkeys(producer.origins)
             index = index_within(MOST_TERMS, address, buffer.sizes, buffer.strides, self.known_under(guard))
-            if index is None:
+            if index is None or any(self.divides(i) for i in index):
                 self.too_long.add(buffer)
                 return self.input(Load(buffer, address, guard), dtype)
             at = {s.atom_of(v): i for v, i in zip(producer.variables, index, strict=True) if isinstance(v, s.Expr)}
             k = producer.results.index(buffer)
             (self.done[key],) = self.rewritten(producer, (producer.formulas[k],), at, guard)  # type: ignore[arg-type]
         return self.done[key]
+
+    def divides(self, e: Any) -> bool:
+        """Whether an index has a quotient by a symbol that stays one for each element: neither is a dim two, nor does it turn at one place."""
+        for monomial, _ in s.terms_of(e):
+            for atom, _ in monomial:
+                if atom.kind != "floordiv" or not isinstance(atom.args[1], s.Expr):
+                    continue
+                varying = [a for a in s.free_symbols(atom.args[0]) if a in self.known.sizes]
+                sizes = [self.known.sizes[a] for a in varying]
+                if len(varying) > 1 or any(s.exact_quotient(n, atom.args[1]) is None for n in sizes):
+                    return True
+        return False
 
     def known_under(self, guard: Any) -> Assumptions:
         """An element that is read under a guard is of no account where that does not hold: what was padded lies within its sizes."""

@@ -15,12 +15,12 @@ from tocha.codegen.cpp_backward import goes_backward, write_backward
 from tocha.codegen.cpp_fills import write_fill, write_zeros
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_lanes import SHORT_BODY, write_lanes
-from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, split_by_quotient, write_out
+from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, split_by_quotient, split_by_sizes, write_out
 from tocha.codegen.cpp_packs import goes_by_packs, write_packs
 from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, write_row
 from tocha.codegen.cpp_runs import lie_together, write_runs
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
-from tocha.codegen.cpp_scratch import choose_scratch, lodged
+from tocha.codegen.cpp_scratch import choose_scratch, declare_rows, lodged
 from tocha.codegen.cpp_search import write_search
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
 from tocha.codegen.cpp_vectors import ADDED, APART, Aside, States, is_one, step_of, write_vector_fold
@@ -36,6 +36,7 @@ from tocha.ir.sym_types import FloatExpr
 
 UNROLLED_BODY = 10
 FORMS = {(scalar.where, d): "chosen({0}, {1}, {2})" for d in (dt.float32, dt.float64)}
+MOST_RANGES = 16  # of a loop that is cut at places whose order is not known
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -110,7 +111,7 @@ class KernelWriter:
             assert atom is not None
             self.known.constrain(atom, 0, n - 1 if isinstance(n, int) else float("inf"))
             if isinstance(n, s.Expr):
-                self.known.learn(s.lt(v, n))
+                self.known.learn(s.lt(self.known.index(v, n), n))
             self.names[atom] = f"{prefix}{i}"
             made.append(v)
         return made
@@ -185,7 +186,7 @@ class KernelWriter:
         for m in members:
             self.place_columns(m, sizes, variables)
         split = split_by_quotient(self, sizes, variables, members)
-        sizes, variables = split or (sizes, variables)
+        sizes, variables = split or split_by_sizes(self, sizes, variables, members)
         whole = sizes, variables, {m: dict(at) for m, at in self.places.items()}
         sizes, variables = self.coalesced(sizes, variables, members)
         p = Pass(self)
@@ -228,11 +229,13 @@ class KernelWriter:
                     outputs.append((b, n))
         return outputs
 
-    def emit_points(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
+    def emit_points(
+        self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str, most: int = MOST_RANGES, done: Sequence[Any] = (),
+    ) -> None:  # fmt: skip
         """A loop over points; several where conditions on its variable hold for a part of it only."""
         last = self.hoistable(variable)
         single = last is not None and not goes_by_packs(self, p, outputs, last)  # on packs comparisons cost little
-        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True, single=single)
+        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True, single=single, done=done)
         cuts.declare_edges()
         if cuts.at_one_place and not lie_together(self, p, outputs):
             # The row as if the place were none, and then the place: a loop with known ends, and one element.
@@ -251,7 +254,16 @@ class KernelWriter:
             part, nodes = cuts.within(low, high)
             first = begin if low is None else later(begin, self.index(low), "index_max")
             past = end if high is None else later(end, self.index(high), "index_min")
-            self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
+            made = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
+            guarded = bool(cuts.edges) and part.reads_unguarded(nodes, p, variable)
+            if guarded:
+                self.text.open(f"if ({first} < {past}) {{")
+            if cuts.symbolic and 1 < len(cuts.ranges) <= most:  # places of which nobody knew how they lie to these
+                self.emit_points(part, made, variable, first, past, most // len(cuts.ranges), [*done, *cuts.edges])
+            else:
+                self.emit_range(part, made, variable, first, past)
+            if guarded:
+                self.text.close()
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         for write in (write_packs, write_runs, write_zeros, write_backward):
@@ -499,9 +511,7 @@ class KernelWriter:
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
         held = lodged(self, [s.atom_of(v) for _, made in columns.values() for v in made])
-        for b, m in self.scratch.items():
-            if b not in held:
-                self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
+        ends = declare_rows(self, held)
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         if sizes:
             self.decode("r", sizes, variables)
@@ -517,6 +527,8 @@ class KernelWriter:
                 if mine:
                     self.column_pass(mine, own, made)
         self.text.close()
+        for line in ends:
+            self.text.put(line)
 
     def leveled(self) -> dict[Member, int]:
         """The pass in which each member can run: after the folds that it reads."""

@@ -63,6 +63,34 @@ def split_by_quotient(
     return [*sizes[:-1], size // count, count], [*variables[:-1], outer, inner]
 
 
+def split_by_sizes(
+    w: Any, sizes: list[Any], variables: list[Any], members: Sequence[Member]
+) -> tuple[list[Any], list[Any]]:
+    """Dims of whose variable addresses have a quotient by a size (heads side by side: `n * m` of which the place in `m` is asked for) as two each,
+    so that nothing is divided for any element."""
+    d = len(sizes)
+    while d > 0:
+        d -= 1
+        atom, size = s.atom_of(variables[d]), sizes[d]
+        if not isinstance(size, s.Expr):
+            continue
+        found = [a for e in w.expressions(members) for a in functions_of(e, atom) if a.kind == "floordiv"]
+        for by in dict.fromkeys(a.args[1] for a in found):
+            count = s.exact_quotient(size, by)
+            if count is None or count == 1 or by == 1:
+                continue
+            change = {atom: s.add(s.mul(by, (made := w.new_variables(f"g{len(sizes)}_", [count, by]))[0]), made[1])}
+            places = {m: {k: w.simplified(v, change) for k, v in w.places[m].items()} for m in members}
+            before, w.places = w.places, {**w.places, **places}
+            if any(functions_of(e, s.atom_of(v)) for e in w.expressions(members) for v in made):
+                w.places = before
+                continue
+            sizes, variables = [*sizes[:d], count, by, *sizes[d + 1 :]], [*variables[:d], *made, *variables[d + 1 :]]
+            d += 2
+            break
+    return sizes, variables
+
+
 def functions_of(e: Any, variable: s.Atom | None) -> list[s.Atom]:
     """Quotients and their kin of an expression that have a variable in them."""
     terms = e.terms if isinstance(e, s.Expr) else ()

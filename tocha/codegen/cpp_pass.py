@@ -9,6 +9,7 @@ from typing import Any
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import Member
 from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import CONSTANT, INPUT, Node, topological
@@ -114,6 +115,12 @@ class Pass:
         changing = self.changing(along)
         return found | {i for r, i in self.reads.items() if not isinstance(r, str) and self.stays(r, changing)}
 
+    def reads_unguarded(self, nodes: Sequence[Node], whole: Pass, along: Any) -> bool:
+        """Whether what is read before a loop was under a guard in the whole row: where this part of it is empty, there may be nothing."""
+        reads, fixed = list(self.reads), self.fixed_reads(along)
+        used = {n.attr for n in topological((*nodes, *(v for v, _ in self.indirect.values()))) if n.op is INPUT}
+        return any(isinstance(reads[i], Load) and reads[i] not in whole.reads for i in used & fixed)  # type: ignore[index, operator]
+
     def changing(self, along: Any) -> set[Any]:
         """The symbols that change along a variable: itself, and the indices that are read from memory at places that do."""
         changing = {s.atom_of(along)} if along is not None else set()
@@ -175,6 +182,17 @@ def functions_in(e: Any) -> Iterator[s.Atom]:
                     yield from functions_in(a)
 
 
+def parts_of(r: Any) -> Iterator[Any]:
+    """The comparisons that a relation is made of."""
+    if isinstance(r, bool):
+        return
+    if r.kind in ("and", "or", "not"):
+        for part in r.args:
+            yield from parts_of(part)
+    else:
+        yield r
+
+
 def position_of(n: Node, reads: Sequence[Any]) -> Any:
     """A node of sums of positions as an index expression; None if it is none."""
     if n.op is CONSTANT:
@@ -190,40 +208,60 @@ class Cuts:
     """Where along a variable the conditions of a pass change, and the pass between two such places.
 
     With `turning`, also where addresses turn; with `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band;
-    with `single`, also around the one place where a comparison for equality holds: a diagonal, or what a row's index says (`one_hot`).
+    `done`: where the row has been cut before; with `single`, also around the one place where a comparison for equality holds: a diagonal, or what a row's index says (`one_hot`).
     """
 
     def __init__(
-        self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True, single: bool = False,
+        self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False, turning: bool = True, single: bool = False, done: Sequence[Any] = (),
     ):  # fmt: skip
-        self.p, self.nodes = p, nodes
+        self.p, self.nodes, self.done = p, nodes, done
         self.atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
         self.reads = list(p.reads)
         self.single = single and self.atom is not None and self.is_long(variable)
         self.read_edges: dict[s.Atom, Any] = {}  # edges that are read from memory: what reads them
         self.fixed = p.fixed_reads(variable) if self.single else set()
         relations = {n: r for n in topological(nodes) if (r := self.relation(n)) is not None}
-        self.relations, self.learnt = relations, set[s.Atom]()
-        self.compared = {n: r for n, r in relations.items() if s.free_symbols(r) == {self.atom}}
-        found: set[int] = set()
-        for r in self.reads:
-            if isinstance(r, Load) and not isinstance(r.guard, bool):
-                self.scan(r.guard, found)
-        for r in self.compared.values():
-            self.scan(r, found)
-        low, high = p.writer.known.bounds(variable) if self.atom is not None else (0, 0)
-        places = sorted(c for c in found if low < c <= high)
-        if turning:
-            places = self.with_turns(places, low, high)
-        if len(places) > MOST_CUTS:
-            places = []
-        self.edges, self.sides = self.moving_edges(relations) if moving and not places else ([], {})
+        self.known: dict[int, Assumptions] = {}  # after so many edges
+        self.compared = relations
+        self.sides: dict[
+            Any, list[bool]
+        ] = {}  # of relations that change at edges: whether each holds in the ranges between them
+        self.edges: list[Any] = []
+        asked = [r for g in self.guards() for r in parts_of(g)] + list(relations.values())
+        turns = [r for a in self.addresses() for r in self.turning_points(a)] if turning else []
+        # Sizes that are symbols: places that are the same for every row, but no numbers.
+        endless = bool(turns) and self.p.writer.known.bounds(variable)[1] == math.inf
+        self.symbolic = endless or any(self.is_symbolic(r) for r in (*asked, *turns))
+        places: list[int] = []
+        if self.symbolic:
+            self.set_edges([*asked, *turns], moving)
+        else:
+            places = self.places(asked, turning)
+            if moving and not places:
+                self.set_edges([r for r in relations.values() if s.free_symbols(r) != {self.atom}], moving)
         cuts = self.edges or places
         self.ranges: list[tuple[Any, Any]] = list(zip([None, *cuts], [*cuts, None], strict=True))
 
+    def guards(self) -> list[Any]:
+        return [r.guard for r in self.reads if isinstance(r, Load) and not isinstance(r.guard, bool)]
+
+    def addresses(self) -> list[Any]:
+        return [r.address for r in self.reads if isinstance(r, Load) and s.has_functions(r.address)]
+
+    def places(self, relations: Sequence[Any], turning: bool) -> list[int]:
+        """Numbers at which relations change, and with `turning` addresses."""
+        found: set[int] = set()
+        for r in relations:
+            self.scan(r, found)
+        low, high = self.p.writer.known.bounds(s.of_atom(self.atom)) if self.atom is not None else (0, 0)
+        places = sorted(c for c in found if low < c <= high)
+        if turning:
+            places = self.with_turns(places, low, high)
+        return [] if len(places) > MOST_CUTS else places
+
     def with_turns(self, places: list[int], low: Any, high: Any) -> list[int]:
         """Places, and those where quotients and extremes in addresses turn: between them such an address is a line."""
-        addresses = [r.address for r in self.reads if isinstance(r, Load) and s.has_functions(r.address)]
+        addresses = self.addresses()
         if self.atom is None or not isinstance(high, int) or not addresses:
             return places
         given = places
@@ -290,8 +328,9 @@ class Cuts:
 
     def is_long(self, variable: Any) -> bool:
         """Whether rows are worth loops of their own on both sides of one place."""
-        low, high = self.p.writer.known.bounds(variable)
-        return isinstance(low, int) and isinstance(high, int) and high - low >= LONG_ROW
+        known = self.p.writer.known
+        low, high = known.bounds(variable)
+        return isinstance(low, int) and high - low >= LONG_ROW and (isinstance(high, int) or self.atom in known.sizes)
 
     def with_read_edge(self, nodes: Sequence[Node], known: Sequence[Any]) -> tuple[Any, Any]:
         """Two sides of a comparison with the variable, of which one is read before the loop: an edge that is called by a name."""
@@ -318,51 +357,86 @@ class Cuts:
         w = self.p.writer
         for atom, r in self.read_edges.items():
             if any(atom in s.free_symbols(edge) for edge in self.edges):
-                low, high = w.known.bounds(s.of_atom(atom))
+                high = w.known.bounds(s.of_atom(atom))[1]
+                past = high if isinstance(high, int) else w.index(w.known.sizes[self.atom])
                 text = r if isinstance(r, str) else f"{w.pointer(r.buffer)}[{w.index(r.address)}]"
-                w.text.put(f"const int64_t {w.names[atom]} = index_min({high}, index_max({low}, {text}));")
+                w.text.put(
+                    f"const int64_t {w.names[atom]} = index_min({past}, index_max({w.known.bounds(s.of_atom(atom))[0]}, {text}));"
+                )
 
-    def moving_edges(self, relations: dict[Node, Any]) -> tuple[list[Any], dict[Node, list[bool]]]:
-        """Places at which comparisons with what is fixed along the variable change, in order; for each comparison whether it holds before
+    def is_symbolic(self, r: Any) -> bool:
+        """Whether a relation changes at a place that is made of sizes, and is no number."""
+        sign, rest = self.linear(r)
+        return bool(sign) and isinstance(rest, s.Expr) and not self.varying(rest)
+
+    def varying(self, e: Any) -> set[s.Atom]:
+        """Variables of loops in an expression, and indices that are read."""
+        return set(s.free_symbols(e) & (self.p.writer.names.keys() | self.p.indirect.keys()))
+
+    def turning_points(self, address: Any) -> Iterator[Any]:
+        """Relations of which it depends what extremes and quotients in an address are."""
+        for atom in functions_in(address):
+            if self.atom not in s.free_symbols(s.of_atom(atom)):
+                continue
+            if atom.kind in ("min", "max") and len(atom.args) == 2:
+                yield s.ge(*atom.args)
+            elif atom.kind == "floordiv" and isinstance(atom.args[1], s.Expr):
+                yield s.ge(atom.args[0], 0)
+                yield s.ge(*atom.args)
+
+    def set_edges(self, relations: Sequence[Any], moving: bool) -> None:
+        """Places at which relations change with what is fixed along the variable, in order; for each relation whether it holds before
         the first of them, between the first and the second, and so on."""
-        varies = set(self.p.indirect)
-        found: dict[Node, tuple[Any, str, int]] = {}  # the edge, and what relation the variable has to it
-        edges: dict[Any, None] = {}
-        for n, r in relations.items():
-            if n in self.compared or s.free_symbols(r) & varies or not (r.kind == "ge" or self.single):
-                continue
+        found: dict[Any, tuple[Any, str, int]] = {}  # of a relation: its edge, and what relation the variable has to it
+        ordered: list[Any] = []
+        for r in dict.fromkeys(relations):
             sign, rest = self.linear(r)
-            if not sign or r.kind not in ("ge", "eq", "ne"):
+            if not sign or s.free_symbols(rest) & set(self.p.indirect) or not (moving or not self.varying(rest)):
                 continue
-            if r.kind == "ge":
-                edge = s.scale(rest, -1) if sign == 1 else s.add(rest, 1)
-                edges[edge] = None
-            else:
-                edge = s.scale(rest, -sign)
-                edges |= {edge: None, s.add(edge, 1): None}
-            found[n] = edge, r.kind, sign
-        distances = {edge: s.add(edge, s.scale(next(iter(edges)), -1)) for edge in edges}
-        if len(edges) > MOST_CUTS or not all(isinstance(d, int) for d in distances.values()):
-            return [], {}
-        ordered = sorted(edges, key=lambda edge: distances[edge])
+            if r.kind != "ge" and not (self.single or (self.symbolic and not self.varying(rest))):
+                continue
+            edge = s.add(rest, 1) if r.kind == "ge" and sign == -1 else s.scale(rest, -sign)
+            if edge in self.done:
+                continue
+            with_edges = self.in_order([*ordered, edge, *([] if r.kind == "ge" else [s.add(edge, 1)])])
+            if with_edges is not None:
+                found[r], ordered = (edge, r.kind, sign), with_edges
+            elif not self.symbolic:
+                return
+        if len(ordered) > MOST_CUTS:
+            return
 
         def holds(after: int, kind: str, sign: int) -> bool:
             """So many ranges after the one that begins at the edge."""
             return (after >= 0) == (sign == 1) if kind == "ge" else (after == 0) == (kind == "eq")
 
-        ranges = range(len(ordered) + 1)
-        return ordered, {
-            n: [holds(k - 1 - ordered.index(edge), kind, sign) for k in ranges]
-            for n, (edge, kind, sign) in found.items()
+        self.edges = ordered
+        self.sides = {
+            r: [holds(k - 1 - ordered.index(edge), kind, sign) for k in range(len(ordered) + 1)]
+            for r, (edge, kind, sign) in found.items()
         }
 
+    def in_order(self, edges: Sequence[Any]) -> list[Any] | None:
+        """Edges from the first to the last, each once; None where nobody knows which comes first."""
+        ordered: list[Any] = []
+        for edge in dict.fromkeys(edges):
+            at = 0
+            for other in ordered:
+                distance = s.add(edge, s.scale(other, -1))
+                if isinstance(distance, int) and not self.symbolic:
+                    after = distance > 0
+                elif self.symbolic and self.p.writer.known.holds(s.ge(distance, 0)):
+                    after = True
+                elif self.symbolic and self.p.writer.known.holds(s.le(distance, 0)):
+                    after = False
+                else:
+                    return None
+                at += after
+            ordered.insert(at, edge)
+        return ordered
+
     def scan(self, r: Any, found: set[int]) -> None:
-        if isinstance(r, bool) or self.atom is None:
-            return
-        if r.kind in ("and", "or", "not"):
-            for a in r.args:
-                self.scan(a, found)
-        elif s.free_symbols(r) == {self.atom} and r.kind in ("ge", "eq", "ne"):
+        if s.free_symbols(r) == {self.atom} and r.kind in ("ge", "eq", "ne"):
             sign, rest = self.linear(r)
             if sign:
                 at = -rest if sign == 1 else rest + 1
@@ -370,7 +444,8 @@ class Cuts:
 
     def linear(self, r: Any) -> tuple[int, Any]:
         """(sign, rest) where a relation is one of sign * v + rest to 0; (0, 0) where it is not."""
-        assert self.atom is not None
+        if self.atom is None or isinstance(r, bool) or r.kind not in ("ge", "eq", "ne"):
+            return 0, 0
         for sign in (1, -1):
             rest = s.add(r.args[0], s.scale(s.of_atom(self.atom), -sign))
             if self.atom not in s.free_symbols(rest):
@@ -383,14 +458,17 @@ class Cuts:
             return self.p, list(self.nodes)
         if self.edges:
             past = 0 if low is None else 1 + self.edges.index(low)
-            made, change = self.read_again(lambda address: self.between(address, past), lambda guard: guard)
-            change |= {n: scalar.constant(sides[past], dt.bool_) for n, sides in self.sides.items()}
+            made, change = self.read_again(
+                lambda address: self.between(address, past), lambda guard: self.answered(guard, past)
+            )
+            compared = {n: self.sides[r][past] for n, r in self.compared.items() if r in self.sides}
+            change |= {n: scalar.constant(value, dt.bool_) for n, value in compared.items()}
         else:
             made, change = self.read_again(
                 lambda address: self.narrowed(address, low, high), lambda guard: self.decided(guard, low, high)
             )
             for n, r in self.compared.items():
-                value = self.decided(r, low, high)
+                value = self.decided(r, low, high) if s.free_symbols(r) == {self.atom} else r
                 if isinstance(value, bool):
                     change[n] = scalar.constant(value, dt.bool_)
         for atom, (value, size) in self.p.indirect.items():  # indices too are computed from what is read
@@ -420,21 +498,31 @@ class Cuts:
                 made.reads[read] = i
         return made, change
 
+    def answered(self, guard: Any, past: int) -> Any:
+        """A guard after so many edges."""
+        if guard in self.sides:
+            return self.sides[guard][past]
+        if isinstance(guard, bool) or guard.kind not in ("and", "or"):
+            return guard
+        return s.combine(guard.kind, [self.answered(part, past) for part in guard.args])
+
     def between(self, address: Any, past: int) -> Any:
         """An address after so many edges, given what comparisons with them say there: extremes may have one value."""
         if self.atom not in s.free_symbols(address) or not s.has_functions(address):
             return address
-        known = self.p.writer.known
         inside = s.symbol(f"between{self.p.writer.passes}_{past}")
         atom = s.atom_of(inside)
         assert atom is not None
-        if atom not in self.learnt:
+        if past not in self.known:
+            # What is learnt holds in this part only: where it is empty, that would be wrong of sizes and rows.
+            known = self.known[past] = self.p.writer.known.copy()
             known.constrain(atom, *known.bounds(s.of_atom(self.atom)))  # type: ignore[arg-type]
-            for n, sides in self.sides.items():
-                r = s.substitute(self.relations[n], {self.atom: inside})  # type: ignore[dict-item]
+            if self.atom in known.sizes:
+                known.learn(s.lt(known.index(inside, known.sizes[self.atom]), known.sizes[self.atom]))
+            for relation, sides in self.sides.items():
+                r = s.substitute(relation, {self.atom: inside})  # type: ignore[dict-item]
                 known.learn(r if sides[past] else s.negate(r))
-            self.learnt.add(atom)
-        found = known.simplify(s.substitute(address, {self.atom: inside}))  # type: ignore[dict-item]
+        found = self.known[past].simplify(s.substitute(address, {self.atom: inside}))  # type: ignore[dict-item]
         return s.substitute(found, {atom: s.of_atom(self.atom)})  # type: ignore[arg-type]
 
     def narrowed(self, address: Any, low: int | None, high: int | None) -> Any:

@@ -1,4 +1,5 @@
-"""Rows between the passes of a kernel: on the stack, or where a result will be. `w` is the kernel's writer (cpp_loops.py)."""
+"""Rows between the passes of a kernel: where a result will be, on the stack, or in memory of their own where they are long or of a size
+that is a symbol. `w` is the kernel's writer (cpp_loops.py)."""
 
 from __future__ import annotations
 
@@ -14,8 +15,7 @@ ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
 
 
 def choose_scratch(w: Any, members: Sequence[Member]) -> None:
-    """Rows that only later passes of this kernel read stay on the stack."""
-    room = ROW_BYTES
+    """Rows that only later passes of this kernel read."""
     for m in members:
         if m.loop.fold is not None or w.group_of[m] == 1:
             continue
@@ -25,12 +25,27 @@ def choose_scratch(w: Any, members: Sequence[Member]) -> None:
             readers = [o for o in members if any(load.buffer is b for load in o.loop.loads())]
             if all(w.levels[o] == w.levels[m] for o in readers):
                 continue
-            count = w.group_of[m]
-            if isinstance(count, int) and count * b.dtype.itemsize <= room:
-                room -= count * b.dtype.itemsize
-                w.scratch[b] = m
-            else:
-                w.kernel.inner.discard(b)
+            w.scratch[b] = m
+
+
+def declare_rows(w: Any, held: dict[Buffer, str]) -> list[str]:
+    """Memory of the rows that do not lie in a result; what gives it back."""
+    room, ends = ROW_BYTES, []
+    for b, m in w.scratch.items():
+        count, t = w.group_of[m], memory_type(b.dtype)
+        fits = isinstance(count, int) and count * b.dtype.itemsize <= room
+        if fits:
+            room -= count * b.dtype.itemsize
+        if b in held:
+            continue
+        if fits:
+            w.text.put(f"alignas(64) {t} row_{b.name}[{count}];")
+        else:
+            w.text.put(
+                f"{t}* const row_{b.name} = static_cast<{t}*>(std::malloc(sizeof({t}) * size_t({w.index(count)})));"
+            )
+            ends.append(f"std::free(row_{b.name});")
+    return ends
 
 
 def lodged(w: Any, columns: Sequence[s.Atom | None]) -> dict[Buffer, str]:

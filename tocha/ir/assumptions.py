@@ -52,16 +52,26 @@ def _cases(e: Expr, atom: Atom) -> Iterator[Any]:
         yield case
 
 
-def _remainders(e: Expr) -> Iterator[tuple[Any, int, int]]:
+def _remainders(e: Expr) -> Iterator[tuple[Any, int, Any]]:
     """(rest, k, n) for each way to see e as rest + k * (a % n), which is a - n * (a // n)."""
+    terms = dict(e.terms)
     for monomial, coefficient in e.terms:
-        atom = monomial[0][0] if len(monomial) == 1 and monomial[0][1] == 1 else None
-        if atom is None or atom.kind != "floordiv" or type(atom.args[1]) is not int or atom.args[1] <= 0:
-            continue
-        a, n = atom.args
-        if coefficient % n == 0:
-            k = -coefficient // n
-            yield s.add(e, s.scale(s.mod(a, n), -k)), k, n
+        for atom, p in monomial:
+            if atom.kind != "floordiv" or p != 1:
+                continue
+            a, n = atom.args
+            if isinstance(n, int):
+                if len(monomial) == 1 and n > 0 and coefficient % n == 0:
+                    k = -coefficient // n
+                    yield s.add(e, s.scale(s.mod(a, n), -k)), k, n
+                continue
+            (first, times), *_ = n.terms
+            ((product, _),) = s.mul(s.from_terms({first: 1}), s.of_atom(atom)).terms
+            if product == monomial and terms[product] % times == 0:
+                k = -terms[product] // times
+                rest = s.add(e, s.scale(s.mod(a, n), -k))
+                if not any(atom is a for m, _ in s.terms_of(rest) for a, _ in m):
+                    yield rest, k, n
 
 
 @lru_cache(maxsize=1 << 14)
@@ -104,6 +114,14 @@ def _steps(a: Expr, b: Any) -> Iterator[tuple[Any, Any]]:
             small = s.from_terms({m: c for m, c in a.terms if m not in whole or c % step})
             if small != 0 and small is not a and (common, step) != (factor, multiple):
                 yield s.from_terms({common: step}), small
+
+
+def _wholes(a: Expr, b: Expr) -> Iterator[Any]:
+    """What a // b may be for a sum b: quotients of a's terms by one of b's, those of most factors first."""
+    for factor, multiple in sorted(b.terms, key=lambda t: -len(t[0])):
+        found = {m: c for m, c in a.terms if factor and _shared(m, factor) == factor and c % multiple == 0}
+        if found:
+            yield s.exact_quotient(s.from_terms(found), s.from_terms({factor: multiple}))
 
 
 def _shared(a: s.Monomial, b: s.Monomial) -> s.Monomial:
@@ -346,6 +364,12 @@ class Assumptions:
         """q = a // b, without terms that never carry into the next multiple: (8x + y) // 32 = x // 4 for 0 <= y < 8."""
         if not isinstance(a, Expr):
             return q
+        if isinstance(b, Expr) and len(b.terms) > 1:  # ((n + m) * i + j) // (n + m) = i for 0 <= j < n + m
+            for whole in _wholes(a, b):
+                small = s.add(a, s.scale(s.mul(whole, b), -1))
+                if self.holds(s.ge(small, 0)) and self.holds(s.lt(small, b)):
+                    return whole
+            return q
         for step, small in _steps(a, b):
             if self.holds(s.ge(small, 0)) and self.holds(s.lt(small, step)):
                 return self._divided(s.exact_quotient(s.add(a, s.scale(small, -1)), step), s.exact_quotient(b, step))
@@ -362,6 +386,12 @@ class Assumptions:
             self._bounds[e] = EVERYTHING  # while under way
             low, high = self._interval(e)
             for rest, times, divisor in _remainders(e):
+                if isinstance(divisor, Expr):
+                    if self.bounds(divisor)[0] >= 1:
+                        other = s.add(rest, s.scale(s.add(divisor, -1), times))
+                        less, more = (rest, other) if times > 0 else (other, rest)
+                        low, high = max(low, self.bounds(less)[0]), min(high, self.bounds(more)[1])
+                    continue
                 (a, b), (c, d) = self.bounds(rest), _range_product((times, times), (0, divisor - 1))
                 low, high = max(low, a + c), min(high, b + d)
             if math.isinf(low):

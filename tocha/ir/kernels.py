@@ -115,7 +115,16 @@ def refine(a: Sequence[Any], b: Sequence[Any]) -> list[Any] | None:
             y = y // x
             x = None
         else:
-            return None
+            # Sizes that are symbols: one is the other times something.
+            over, under = s.exact_quotient(x, y) if y != 0 else None, s.exact_quotient(y, x) if x != 0 else None
+            if isinstance(over, s.Expr) or (isinstance(over, int) and over > 1):
+                out.append(y)
+                x, y = over, None
+            elif isinstance(under, s.Expr) or (isinstance(under, int) and under > 1):
+                out.append(x)
+                y, x = under, None
+            else:
+                return None
 
 
 def linear(dims: Sequence[int], sizes: Sequence[Any], index: Sequence[Any]) -> Any:
@@ -172,6 +181,11 @@ def folds_lanes(loop: Loop) -> bool:
     last, n = outer - 1, loop.sizes[outer - 1]
     loads = largest_loads(loop)
     along = [coefficient(load.address, loop.variables[last]) for load in loads]
+    if any(along) and any(
+        not isinstance(load.buffer.numel(), int) for load in loads
+    ):  # nobody knows which is the largest
+        loads = [load for load, step in zip(loads, along, strict=True) if step != 0]
+        along = [step for step in along if step != 0]
     if along and not any(along) and not (isinstance(n, int) and n < MANY_LANES):  # one number for all results of a row
         loads = [load for load in loop.loads() if coefficient(load.address, loop.variables[last]) != 0]
         along = [coefficient(load.address, loop.variables[last]) for load in loads]

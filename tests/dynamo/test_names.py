@@ -338,3 +338,77 @@ def test_variables_after_a_break():
 
     x = tocha.ones(1)
     assert tocha.compile(f, backend="eager")(x, 7) == f(x, 7)
+
+
+class Scaled(tocha.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale = tocha.nn.Linear(2, 2), 1
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+SCALE_IS_NOT_GUARDED = ("skip_guard_on_all_nn_modules_unsafe", "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe")  # fmt: skip
+SCALE_IS_GUARDED = ("skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_globals_unsafe")
+
+
+@pytest.mark.parametrize("name", SCALE_IS_NOT_GUARDED + SCALE_IS_GUARDED)
+def test_what_lies_in_modules_is_guarded_or_not(name, counter):
+    module = Scaled()
+    f = tocha.compile(module, backend=counter, options={"guard_filter_fn": getattr(tocha.compiler, name)})
+    x = tocha.ones(1, 2)
+    before = f(x)
+    module.scale = 5
+    assert same(f(x), before) == (name in SCALE_IS_NOT_GUARDED)
+    f(tocha.ones(3, 2))  # sizes always are
+    assert counter.frame_count == 2 + (name in SCALE_IS_GUARDED)
+
+
+@pytest.mark.parametrize("mark", [_dynamo.mark_dynamic, _dynamo.maybe_mark_dynamic, _dynamo.decorators.mark_unbacked])
+def test_sizes_are_not_marked_by_captured_code(mark):
+    def f(x):
+        mark(x, 0)
+        return x + 1
+
+    with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):
+        tocha.compile(f, backend="eager")(tocha.ones(2))
+
+
+def test_captured_code_calls_nothing_of_another_stance():
+    inner = tocha.compiler.set_stance("force_eager")(lambda x: x + 1)
+    with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):
+        tocha.compile(lambda x: inner(x), backend="eager")(tocha.ones(2))
+
+
+def broken_sine(x):
+    y = x.sin()
+    _dynamo.graph_break()
+    return y.sin()
+
+
+def test_captured_code_marks_a_function_that_stands_in_graphs():
+    f = tocha.compile(lambda x: _dynamo.nonstrict_trace(broken_sine)(x) * 2, backend="aot_eager", fullgraph=True)
+    for n in (2, 3):
+        assert same(f(tocha.ones(n)), tocha.ones(n).sin().sin() * 2)
+
+
+@tocha.compile(backend="eager", fullgraph=True)
+def broken_whole(x):
+    return broken_sine(x)
+
+
+def test_no_breaks_in_a_whole_function_that_captured_code_calls():
+    with pytest.raises(Unsupported):
+        tocha.compile(lambda x: broken_whole(x), backend="eager")(tocha.ones(2))
+
+
+def test_breaks_around_a_whole_function(counter):
+    whole = tocha.compile(lambda x: x + x.sum().item(), backend=counter, fullgraph=True)
+
+    def f(x):
+        y = whole(x)
+        _dynamo.graph_break()
+        return whole(y)
+
+    assert same(tocha.compile(f, backend=counter)(tocha.ones(2)), tocha.full((2,), 9.0)) and counter.frame_count == 2

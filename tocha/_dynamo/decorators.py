@@ -99,6 +99,18 @@ def nonstrict_trace(traceable_fn: Any) -> Any:
     return wrapped
 
 
+_NONSTRICT: dict[int, Any] = {}  # a function's id -> what captured code has marked it as
+
+
+@known(nonstrict_trace)
+def _nonstrict_trace(f: Frame, traceable_fn: Value) -> Value:
+    """Marked where it is called. A function that captured code made has no identity to stand in a graph."""
+    real = traceable_fn.constant()
+    if id(real) not in _NONSTRICT:
+        _NONSTRICT[id(real)] = nonstrict_trace(real)  # keeps the function
+    return f.wrap_known(_NONSTRICT[id(real)])
+
+
 def forbid_in_graph(fn: Any) -> Any:
     """A call of the function in captured code is an error."""
     if isinstance(fn, (list, tuple)):

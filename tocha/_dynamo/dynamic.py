@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 import tocha
-from tocha._dynamo import config
+from tocha._dynamo import config, leaves
 from tocha._dynamo.source import Source
 from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.symbolic import free_symbols
@@ -194,6 +194,10 @@ def mark_static(t: Any, index: Any = None) -> None:
 def mark_unbacked(t: Any, index: Any, hint_override: int | None = None, strict: bool = False, specialize_on: Any = None) -> None:  # fmt: skip
     """The size of this dim is a symbol of which nothing is known, not even that it is neither 0 nor 1."""
     _own(t).unbacked.update(_dims(t, index))
+
+
+for _mark in (mark_dynamic, maybe_mark_dynamic, mark_unbacked):  # too late where sizes have become numbers or symbols
+    leaves.forbid(_mark)
 
 
 class Promises:

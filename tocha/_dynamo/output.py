@@ -78,7 +78,6 @@ class Output:
         self.number_atoms: set[Any] = set()  # of ints and floats from outside, which are no sizes
         self.elements: dict[int, SymbolValue] = {}  # of inputs of one element, by their sources
         self.draws: dict[Any, Draw] = {}  # by symbol, in the program's order
-        self.modules: set[tuple] = set()  # sources of modules
         self.guards = Guards(self.env)
         self.guards.add_global_state()
         self.effects = Effects()
@@ -101,6 +100,7 @@ class Output:
         self.generators: list[Any] = []  # those that were advanced
         self.calls = self.calls_then = 0
         self.error_on_break = self.error_on_break_then = fullgraph or config.error_on_graph_break
+        self.whole = fullgraph  # whether a break is an error here, whatever error_on_graph_break says
         self.kept: list[Any] = []
 
     # ---- values from outside
@@ -181,11 +181,7 @@ class Output:
 
     def in_module(self, source: Source | None) -> bool:
         """Does a module lie on the way to it?"""
-        while source is not None:
-            if source.identity in self.modules:
-                return True
-            source = source.base
-        return False
+        return source is not None and any([s.identity in self.guards.modules for s in source.way()])
 
     def symbol_input(self, atom: Any, source: Source) -> SymbolValue:
         """A symbol as an input of the graph: where it is a tensor's size, that is what is passed."""

@@ -17,6 +17,7 @@ from tocha._dynamo.testing import (
     rand_strided,
     reduce_to_scalar_loss,
 )
+from tocha.fx import traceback as fx_traceback
 
 
 @pytest.fixture
@@ -412,3 +413,23 @@ def test_breaks_around_a_whole_function(counter):
         return whole(y)
 
     assert same(tocha.compile(f, backend=counter)(tocha.ones(2)), tocha.full((2,), 9.0)) and counter.frame_count == 2
+
+
+def test_notes_of_nodes():
+    def f(x):
+        y = x.sin()
+        with fx_traceback.annotate({"stage": 1}):
+            y = y.exp()
+            with fx_traceback.annotate({"part": 2}):
+                return (y.cos() + 1).sum()
+
+    backend = AotEagerAndRecordGraphs()
+    x = tocha.ones(2, requires_grad=True)
+    tocha.compile(f, backend=backend, fullgraph=True)(x).backward()
+    inner = {"stage": 1, "part": 2}
+    expected = {"sin": None, "exp": {"stage": 1}, "cos": inner, "add": inner}
+    for graph in (backend.graphs[0], backend.fw_graphs[0]):
+        found = {n.name: n.meta.get("custom") for n in graph.graph.nodes}
+        assert {name: found[name] for name in expected} == expected
+    assert [n.meta["custom"] for n in backend.bw_graphs[0].graph.nodes if n.name.startswith("neg")] == [inner]
+    assert fx_traceback.get_current_meta() == {}

@@ -25,6 +25,7 @@ from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.symbol import SymbolValue, fits
 from tocha._dynamo.values.tensor import ASKED, TensorValue
+from tocha.fx import traceback
 from tocha.fx.experimental.symbolic_shapes import free_symbols
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import FloatExpr, SymFloat, float_symbol
@@ -354,6 +355,7 @@ class Output:
                 target, tuple(a.graph_argument() for a in args), {k: v.graph_argument() for k, v in kwargs.items()}
             )
             made.meta["stack_trace"] = f.stack_text
+            self.note(made)
             return made
 
         if facts.is_number(result) and not fits(self.env, target, examples, result, self.number_atoms):
@@ -363,6 +365,13 @@ class Output:
             return self.number(result, node)
         self.calls += 1
         return self.result(f, node(), result)
+
+    def note(self, node: Any) -> None:
+        """What captured code says of its nodes with `fx.traceback.annotate`."""
+        known = self.memo.get(id(traceback.current_meta))
+        if known is not None:
+            notes = known[1].constant().get("custom")
+            node.meta.update({"custom": notes} if notes else {})
 
     def guard_answer(self, tensor: Value, name: str) -> list[TensorValue]:
         """Somebody asks a tensor for what guards of tensors do not look at: the inputs in its memory say the same the next time."""

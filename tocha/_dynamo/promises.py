@@ -84,10 +84,11 @@ def number_checked_in_graph(f: Frame, condition: SymbolValue, text: str) -> None
 
 
 @known(_assert_async)
-def _checked_later(f: Frame, input: Value, assert_msg: Value = Constant(inspect.signature(_assert_async).parameters["assert_msg"].default)) -> Value:  # fmt: skip
+def _checked_later(f: Frame, input: Value, assert_msg: Value | None = None) -> Value:
     if not isinstance(input, TensorValue) or input.fact.numel() != 1:
         f.raise_(RuntimeError, "Boolean value of Tensor with more than one value is ambiguous")
-    checked_in_graph(f, input, assert_msg.constant())
+    unsaid = inspect.signature(_assert_async).parameters["assert_msg"].default
+    checked_in_graph(f, input, unsaid if assert_msg is None else assert_msg.constant())
     return Constant(None)
 
 

@@ -1,5 +1,6 @@
 """What programs call by name: stances, marks, comptime, filters of guards, limits, and callbacks."""
 
+import logging
 import operator
 
 import pytest
@@ -18,6 +19,7 @@ from tocha._dynamo.testing import (
     reduce_to_scalar_loss,
 )
 from tocha.fx import traceback as fx_traceback
+from tocha.utils._pytree import register_pytree_node
 
 
 @pytest.fixture
@@ -433,3 +435,58 @@ def test_notes_of_nodes():
         assert {name: found[name] for name in expected} == expected
     assert [n.meta["custom"] for n in backend.bw_graphs[0].graph.nodes if n.name.startswith("neg")] == [inner]
     assert fx_traceback.get_current_meta() == {}
+
+
+class Pair:
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+
+register_pytree_node(Pair, lambda p: ((p.first, p.second), None), lambda children, _: Pair(*children))
+
+
+@_dynamo.nonstrict_trace
+def broken_pair(pair, *, module, many):
+    _dynamo.graph_break()
+    return {"pair": Pair(module(pair.first), pair.second), "many": [m * 2 for m in many], "n": 3}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_structures_and_modules_of_functions_that_stand_in_graphs(backend):
+    module = tocha.nn.Linear(2, 2)
+
+    def f(x):
+        found = broken_pair(Pair(x, x + 1), module=module, many=(x, x))
+        return (found["pair"].first + found["pair"].second + found["many"][1]).sum() * found["n"]
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    x = tocha.ones(1, 2)
+    for _ in range(2):
+        module.zero_grad()
+        compiled(x).backward()
+        assert same(compiled(x), ((module(x) + x + 1 + x * 2).sum() * 3))
+        assert same(module.weight.grad, tocha.full((2, 2), 3.0))
+        with tocha.no_grad():
+            module.bias.add_(1)  # read anew
+
+
+def test_control_flow_takes_what_pytrees_know():
+    def f(x):
+        return tocha.cond(x.sum() > 0, lambda p: p.first + 1, lambda p: p.second * 2, (Pair(x, x * 3),))
+
+    for x in (tocha.ones(2), -tocha.ones(2)):
+        assert same(tocha.compile(f, backend="aot_eager", fullgraph=True)(x), f(x))
+
+
+def test_methods_of_one_logger_are_ignored(monkeypatch, caplog):
+    quiet, loud = logging.getLogger("quiet"), logging.getLogger("loud")
+    monkeypatch.setattr(_dynamo.config, "ignore_logging_functions", {quiet.warning})
+
+    def f(x, logger):
+        logger.warning("captured")
+        return x + 1
+
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(2), quiet), tocha.ones(2) + 1)
+    assert not caplog.records
+    assert same(tocha.compile(f, backend="eager")(tocha.ones(2), loud), tocha.ones(2) + 1)
+    assert [r.name for r in caplog.records] == ["loud"]

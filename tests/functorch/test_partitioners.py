@@ -331,7 +331,7 @@ def test_a_region_has_its_budget():
     for g, words in ((in_part, "must cover the entire forward"), (of_two, r"conflicting budgets .* \[0.0, 0.5\]")):
         with pytest.raises(RuntimeError, match=words):
             products_again(g)
-    with pytest.raises(RuntimeError, match="can only be used inside a tocha.compile region"):
+    with pytest.raises(RuntimeError, match=r"can only be used inside a tocha\.compile region"):
         f(tocha.ones(2, 2), tocha.ones(2, 2))
     with pytest.raises(ValueError, match=r"must be in \[0, 1\]"), region_activation_memory_budget(2):
         pass

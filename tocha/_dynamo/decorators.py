@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
-from tocha._dynamo import config, convert, frame, leaves, polyfills
+from tocha._dynamo import config, convert, frame, leaves, nonstrict, polyfills
 from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
 from tocha._dynamo.dynamic import mark_static as mark_static
 from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
@@ -95,7 +95,7 @@ def nonstrict_trace(traceable_fn: Any) -> Any:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return traceable_fn(*args, **kwargs)
 
-    leaves.allow(wrapped)
+    nonstrict.stand_in_graphs(traceable_fn, wrapped)
     return wrapped
 
 

@@ -18,6 +18,7 @@ from tocha._dynamo import facts
 from tocha._dynamo.native_calls import LATE
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.functions import FunctionValue, PartialValue, real_function
 from tocha._dynamo.values.mappings import DictValue
@@ -474,6 +475,8 @@ def _cond(real: Callable) -> Callable:
     def cond(f: Frame, pred: Value, true_fn: Value, false_fn: Value, operands: Value | None = None) -> Value:
         pred, args = pred.realize(), operands.realize().unpack(f) if operands is not None else []
         if not isinstance(pred, TensorValue):
+            if isinstance(pred, Constant):
+                importlib.import_module(real.__module__).tell_of_constant()
             return (true_fn if pred.truth(f) else false_fn).realize().call(f, args, {})
         given: list[Given] = [pred]
         at = tuple(structure_of(f, a, given) for a in args)

@@ -286,7 +286,7 @@ def apply_to(f: Frame, bodies: list[Body], given: list[Given], use: Callable[...
         _picked(shown["structure"], result, slots)
         return tuple(slots[i] for i in range(len(slots)))
 
-    transformed.__name__ = transformed.__qualname__ = name
+    transformed.__name__ = name
     for b in reversed(bodies):
         b.remove(f)
     examples = (*(g.fact for g in given), *(n.meta["example_value"] for n in lifted))

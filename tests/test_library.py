@@ -675,3 +675,9 @@ def test_a_schema_that_returns_none():
             assert x.tolist() == [0.0, 0.0]
             assert str(handle._schema) == f"test_docs::{name}(Tensor(a!) x) -> NoneType"
             assert [str(r.type) for r in handle._schema.returns] == ["NoneType"]
+
+
+def test_the_schema_of_a_tagged_function():
+    def f(x: Tensor, n: int) -> Tensor: ...
+
+    assert infer_schema(f, mutates_args={"x"}, tags=tocha.Tag.inplace) == "(Tensor(a0!) x, SymInt n) -> Tensor(a0!)"

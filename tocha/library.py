@@ -185,7 +185,7 @@ def register_fake(
     *,
     lib: Library | None = None,
     _stacklevel: int = 1,
-    allow_override: bool = False,
+    allow_override: bool = True,
 ) -> Any:
     """Gives the rule for results without elements: from the arguments' sizes, strides, dtype and device to the results'.
 

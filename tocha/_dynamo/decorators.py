@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
-from tocha._dynamo import config, convert, frame, leaves, nonstrict, polyfills
+from tocha._core.on_demand import Later
+from tocha._dynamo import config, convert, frame, leaves, polyfills
 from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
 from tocha._dynamo.dynamic import mark_static as mark_static
 from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
@@ -24,6 +25,8 @@ from tocha._dynamo.values.constant import Constant
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
+
+nonstrict = Later("tocha._dynamo.nonstrict")
 
 
 def _set_error_on_graph_break(value: bool) -> bool:

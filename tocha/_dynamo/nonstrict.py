@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.native_calls import known
+from tocha._dynamo.source import Source
 from tocha._dynamo.subgraphs import Given, apply_to, filled, structure_of
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.containers import TupleValue
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
 class Called(Value):
     """A module among the arguments: its tensors are arguments too."""
 
-    def __init__(self, f: Frame, value: ObjectValue) -> None:
+    def __init__(self, f: Frame, value: ObjectValue, source: Source) -> None:
         self.module = value.real
-        f.out.guards.add(value.source, "same", value.real)
+        f.out.guards.add(source, "same", value.real)
         named = [
             *self.module.named_parameters(remove_duplicate=False),
             *self.module.named_buffers(remove_duplicate=False),
@@ -50,7 +51,7 @@ def stand_in_graphs(function: Callable, wrapped: Callable) -> None:
             v = v.realize()
             if not (isinstance(v, ObjectValue) and isinstance(v.real, Module) and v.source is not None):
                 return v
-            modules.append(Called(f, v))
+            modules.append(Called(f, v, v.source))
             return modules[-1]
 
         plain = [TupleValue([argument(a) for a in args]), f.new_dict((k, argument(v)) for k, v in kwargs.items())]

@@ -67,7 +67,7 @@ def structure_of(f: Frame, value: Value, tensors: list[Given]) -> Any:
         return value.constant()
     node = node_of_type[value.python_type()]
     if node is not None:
-        children, context = f.inline(f.wrap_known(node.flatten_fn), [value], {}).items  # type: ignore[attr-defined]
+        children, context = f.wrap_known(node.flatten_fn).call(f, [value], {}).items  # type: ignore[attr-defined]
         items = [structure_of(f, v, tensors) for v in children.realize().items]
         return Registered(value.python_type(), items, context.realize().constant())
     raise Unsupported("value", f"{value.describe()}, given to a transform or returned in one")
@@ -130,7 +130,7 @@ def tracked(f: Frame, structure: Any) -> Value:
         return f.new_dict((k, tracked(f, v)) for k, v in structure.items())
     if isinstance(structure, Registered):
         unflatten = f.wrap_known(node_of_type[structure.cls].unflatten_fn)
-        return f.inline(unflatten, [tracked(f, structure.children), f.wrap_known(structure.context)], {})
+        return unflatten.call(f, [tracked(f, structure.children), f.wrap_known(structure.context)], {})
     return f.wrap_known(structure)
 
 

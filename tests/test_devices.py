@@ -80,6 +80,10 @@ def test_accelerator_is_none():
     assert not tocha.accelerator.is_available() and tocha.accelerator.current_accelerator() is None
     with pytest.raises(RuntimeError, match="none is available"):
         tocha.accelerator.synchronize()
+    for name in ("get_device_capability", "empty_host_cache", "reset_accumulated_memory_stats", "current_device_idx"):
+        assert name in tocha.accelerator.__all__
+        with pytest.raises(RuntimeError, match="none is available"):
+            getattr(tocha.accelerator, name)()
 
 
 def test_device_modules():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 
 import pytest
 
@@ -191,9 +192,15 @@ def test_a_loop_of_numbers():
 
 
 def test_a_constant_chooses_a_branch():
+    def f(x):
+        return tocha.cond(True, lambda a: a + 1, lambda a: a, (x,))
+
     x = tocha.ones(2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        same(f(x), x + 1)
     with pytest.warns(UserWarning, match="Pred is a Python constant"):
-        same(tocha.cond(True, lambda a: a + 1, lambda a: a, (x,)), x + 1)
+        same(tocha.compile(f, backend="eager")(x), x + 1)
 
 
 def test_gradients_of_what_the_branch_does_not_read_are_zeros():

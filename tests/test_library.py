@@ -312,10 +312,24 @@ def test_names_and_schemas_that_are_refused():
     assert not hasattr(tocha.ops.test_lib, "odd")
 
 
-def test_triton_is_refused():
-    for f in (lambda: tocha.library.wrap_triton(None), lambda: tocha.library.triton_op("a::b", mutates_args=())):
-        with pytest.raises(NotImplementedError, match="Triton"):
-            f()
+def test_kernels_written_in_triton_are_refused():
+    with pytest.raises(NotImplementedError, match="Triton"):
+        tocha.library.wrap_triton(None)
+
+
+def test_an_operator_made_of_operators():
+    @tocha.library.triton_op("test_lib::shifted_sine", mutates_args=())
+    def shifted_sine(x: Tensor, n: int = 1) -> Tensor:
+        return x.sin() + n
+
+    x = tocha.rand(3)
+    f = tocha.compile(lambda x: shifted_sine(x, 2) * 2, backend="aot_eager", fullgraph=True, dynamic=True)
+    for given in (x, tocha.rand(4)):
+        assert tocha.equal(shifted_sine(given), given.sin() + 1) and tocha.equal(f(given), (given.sin() + 2) * 2)
+    shifted_sine.register_autograd(lambda ctx, g: (g * 7, None))
+    x.requires_grad_()
+    f(x).sum().backward()
+    assert x.grad.tolist() == [14.0] * 3
 
 
 # ---- devices, modes, subclasses ----------------------------------------------------------------------
@@ -661,3 +675,9 @@ def test_a_schema_that_returns_none():
             assert x.tolist() == [0.0, 0.0]
             assert str(handle._schema) == f"test_docs::{name}(Tensor(a!) x) -> NoneType"
             assert [str(r.type) for r in handle._schema.returns] == ["NoneType"]
+
+
+def test_the_schema_of_a_tagged_function():
+    def f(x: Tensor, n: int) -> Tensor: ...
+
+    assert infer_schema(f, mutates_args={"x"}, tags=tocha.Tag.inplace) == "(Tensor(a0!) x, SymInt n) -> Tensor(a0!)"

@@ -27,7 +27,7 @@ WITHOUT = {
             "tocha.Tensor.q_per_channel_scales", "tocha.Tensor.q_per_channel_zero_points", "tocha.Tensor.q_scale", "tocha.Tensor.q_zero_point",
             "tocha.Tensor.qscheme", "tocha.Tensor.reinforce", "tocha.Tensor.solve", "tocha.Tensor.symeig", "tocha.Tensor.to_mkldnn",
             "tocha.Tensor.volatile", "tocha.autograd.NestedIOFunction", "tocha.sparse.spsolve", "tocha.utils.data.MapDataPipe",
-            "tocha.utils.data.functional_datapipe", "tocha.serialization.storage_to_tensor_type", "tocha.library.triton_op",
+            "tocha.utils.data.functional_datapipe", "tocha.serialization.storage_to_tensor_type",
             "tocha.library.wrap_triton", "tocha.jit.CompilationUnit", "tocha.jit.export_opnames", "tocha.jit.load", "tocha.jit.save",
             "tocha.distributed.irecv", "tocha.distributed.isend", "tocha.distributed.recv", "tocha.distributed.send",
             "tocha.nn.functional.scaled_grouped_mm", "tocha.utils.generate_methods_for_privateuse1_backend",

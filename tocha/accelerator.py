@@ -55,6 +55,11 @@ memory_stats = _refusing("memory_stats", "Figures of the allocator.")
 reset_peak_memory_stats = _refusing("reset_peak_memory_stats", "Begins anew with the highest figures.")
 get_memory_info = _refusing("get_memory_info", "Free and total bytes of a device.")
 
+empty_host_cache = _refusing("empty_host_cache", "Gives unused pinned memory back.")
+get_device_capability = _refusing("get_device_capability", "What a device can do.")
+reset_accumulated_memory_stats = _refusing("reset_accumulated_memory_stats", "Begins anew with the figures that are summed up.")  # fmt: skip
+current_device_idx, set_device_idx = current_device_index, set_device_index  # the older names
+
 Graph = _refusing("Graph", "Work that is recorded once and sent again.")
 
 
@@ -77,4 +82,5 @@ class device_index:
         pass
 
 
-__all__ = [n for n, v in globals().items() if not n.startswith("_") and getattr(v, "__module__", "") == __name__]
+_OTHERS = ("Callable", "Any", "annotations", "refusing")
+__all__ = [n for n, v in globals().items() if callable(v) and not n.startswith("_") and n not in _OTHERS]

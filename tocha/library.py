@@ -185,7 +185,7 @@ def register_fake(
     *,
     lib: Library | None = None,
     _stacklevel: int = 1,
-    allow_override: bool = False,
+    allow_override: bool = True,
 ) -> Any:
     """Gives the rule for results without elements: from the arguments' sizes, strides, dtype and device to the results'.
 
@@ -310,10 +310,23 @@ def get_kernel(op: Op, dispatch_key: str) -> Callable:
 
 
 def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: Any, schema: str | None = None) -> Any:
-    """Refused: kernels written in Triton are not run yet."""
-    raise NotImplementedError(
-        f"[triton_op] {name}: kernels written in Triton are not run yet; custom_op takes any function"
-    )
+    """A custom operator of a function made of operators alone: what is known of its results is what the function gives.
+
+    Kernels written in Triton (`wrap_triton`) are not run yet.
+
+    >>> @tocha.library.triton_op("doc_triton::shifted", mutates_args=())
+    ... def shifted(x: tocha.Tensor) -> tocha.Tensor:
+    ...     return x + 1
+    >>> tocha.compile(lambda x: shifted(x) * 2, backend="aot_eager", fullgraph=True)(tocha.tensor([1.0]))
+    tensor([4.])
+    """
+
+    def make(f: Callable) -> Any:
+        made = custom_op(name, f, mutates_args=mutates_args, schema=schema)
+        made.register_fake(f)
+        return made
+
+    return make if fn is None else make(fn)
 
 
 def wrap_triton(triton_kernel: Callable, /) -> Any:

@@ -50,6 +50,10 @@ def test_functions_of_two_arrays_and_numbers(function):
         check(lambda x: function(x, 2), positive)
 
 
+def test_several_dims_at_once():
+    check(lambda x, y: (np.sum(x[:, :, None] * y[:, None, :], axis=(-2, -1)), np.max(x, axis=(0, 1)), x.mean(axis=(1,))), F32, F64)  # fmt: skip
+
+
 REDUCTIONS = ["sum", "mean", "prod", "std", "var", "max", "min", "argmax", "argmin", "any", "all"]
 
 

@@ -180,3 +180,17 @@ def test_numbers_that_come_from_data_are_asserted_in_the_graph(f, backend, monke
     assert tocha.equal(compiled(good), f(good))
     with pytest.raises(AssertionError):
         compiled(bad)
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_asserted_by_a_function(backend):
+    def f(x):
+        tocha._assert_async(x.sum() > 0, "must be positive")
+        tocha._assert_async(x[0])
+        return x + 1
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    assert compiled(tocha.ones(2)).tolist() == [2, 2]
+    for bad, words in (((-1.0, 0.0), "must be positive"), ((0.0, 1.0), "single nonzero value")):
+        with pytest.raises(RuntimeError, match=words):
+            compiled(tocha.tensor(bad))

@@ -143,6 +143,8 @@ def test_explain(capsys):
         print(1)
         return x * 2
 
+    with pytest.warns(FutureWarning, match="explain.* is deprecated"):
+        assert _dynamo.explain(f, tocha.ones(2)).graph_count == 2
     found = _dynamo.explain(f)(tocha.ones(2))
     assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
     assert "print()" in str(found)

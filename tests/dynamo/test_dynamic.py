@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from comparing import same
 
 import tocha
 import tocha.nn.functional as F
@@ -522,3 +523,42 @@ def test_pools_to_a_size_that_changes_are_captured():
         for got, want in zip(compiled(x, n), pools(x, n), strict=True):
             assert tocha.equal(got, want)
     assert counter.frame_count == 1
+
+
+def is_long(x):
+    return x + 1 if x.shape[0] > 3 else x - 1
+
+
+def are_alike(x, y):
+    return x.sum() if x.shape[0] == y.shape[0] else y.sum()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_what_is_known_of_sizes_that_are_marked_as_unbacked(backend):
+    x = tocha.ones(5)
+    _dynamo.mark_unbacked(x, 0, min=4, max=10)
+    f = tocha.compile(is_long, backend=backend, fullgraph=True)
+    for given in (x, tocha.ones(7), tocha.ones(2), tocha.ones(12)):
+        assert same(f(given), is_long(given))
+    x, y = tocha.ones(5), tocha.ones(5)
+    for t in (x, y):
+        _dynamo.mark_unbacked(t, 0, shape_id="batch")
+    f = tocha.compile(are_alike, backend=backend, fullgraph=True)
+    for given in ((x, y), (tocha.ones(6), tocha.ones(6)), (tocha.ones(6), tocha.ones(7))):
+        assert same(f(*given), are_alike(*given))
+
+
+@pytest.mark.parametrize(
+    ("marks", "function", "words"),
+    [
+        (({"min": 6},), is_long, "it is 5, which is not in"),
+        (({"shape_id": "a"}, {"shape_id": "a"}), are_alike, "it is 6, and not 5 like others of 'a'"),
+        (({"strict": True},), lambda x: (tocha._check(x.shape[0] == 5), x + 1)[1], "the program makes it 5"),
+    ],
+)
+def test_sizes_that_are_not_what_they_were_marked_as(marks, function, words):
+    given = [tocha.ones(5 + i) for i in range(len(marks))]
+    for t, mark in zip(given, marks):
+        _dynamo.mark_unbacked(t, 0, **mark)
+    with pytest.raises(ConstraintViolationError, match=words):
+        tocha.compile(function, backend="eager", fullgraph=True)(*given)

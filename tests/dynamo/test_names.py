@@ -1,5 +1,6 @@
 """What programs call by name: stances, marks, comptime, filters of guards, limits, and callbacks."""
 
+import logging
 import operator
 
 import pytest
@@ -17,6 +18,8 @@ from tocha._dynamo.testing import (
     rand_strided,
     reduce_to_scalar_loss,
 )
+from tocha.fx import traceback as fx_traceback
+from tocha.utils._pytree import register_pytree_node
 
 
 @pytest.fixture
@@ -338,3 +341,152 @@ def test_variables_after_a_break():
 
     x = tocha.ones(1)
     assert tocha.compile(f, backend="eager")(x, 7) == f(x, 7)
+
+
+class Scaled(tocha.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale = tocha.nn.Linear(2, 2), 1
+
+    def forward(self, x):
+        return self.linear(x) * self.scale
+
+
+SCALE_IS_NOT_GUARDED = ("skip_guard_on_all_nn_modules_unsafe", "keep_portable_guards_unsafe", "keep_tensor_guards_unsafe")  # fmt: skip
+SCALE_IS_GUARDED = ("skip_guard_on_inbuilt_nn_modules_unsafe", "skip_guard_on_globals_unsafe")
+
+
+@pytest.mark.parametrize("name", SCALE_IS_NOT_GUARDED + SCALE_IS_GUARDED)
+def test_what_lies_in_modules_is_guarded_or_not(name, counter):
+    module = Scaled()
+    f = tocha.compile(module, backend=counter, options={"guard_filter_fn": getattr(tocha.compiler, name)})
+    x = tocha.ones(1, 2)
+    before = f(x)
+    module.scale = 5
+    assert same(f(x), before) == (name in SCALE_IS_NOT_GUARDED)
+    f(tocha.ones(3, 2))  # sizes always are
+    assert counter.frame_count == 2 + (name in SCALE_IS_GUARDED)
+
+
+@pytest.mark.parametrize("mark", [_dynamo.mark_dynamic, _dynamo.maybe_mark_dynamic, _dynamo.decorators.mark_unbacked])
+def test_sizes_are_not_marked_by_captured_code(mark):
+    def f(x):
+        mark(x, 0)
+        return x + 1
+
+    with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):
+        tocha.compile(f, backend="eager")(tocha.ones(2))
+
+
+def test_captured_code_calls_nothing_of_another_stance():
+    inner = tocha.compiler.set_stance("force_eager")(lambda x: x + 1)
+    with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):
+        tocha.compile(lambda x: inner(x), backend="eager")(tocha.ones(2))
+
+
+def broken_sine(x):
+    y = x.sin()
+    _dynamo.graph_break()
+    return y.sin()
+
+
+def test_captured_code_marks_a_function_that_stands_in_graphs():
+    f = tocha.compile(lambda x: _dynamo.nonstrict_trace(broken_sine)(x) * 2, backend="aot_eager", fullgraph=True)
+    for n in (2, 3):
+        assert same(f(tocha.ones(n)), tocha.ones(n).sin().sin() * 2)
+
+
+@tocha.compile(backend="eager", fullgraph=True)
+def broken_whole(x):
+    return broken_sine(x)
+
+
+def test_no_breaks_in_a_whole_function_that_captured_code_calls():
+    with pytest.raises(Unsupported):
+        tocha.compile(lambda x: broken_whole(x), backend="eager")(tocha.ones(2))
+
+
+def test_breaks_around_a_whole_function(counter):
+    whole = tocha.compile(lambda x: x + x.sum().item(), backend=counter, fullgraph=True)
+
+    def f(x):
+        y = whole(x)
+        _dynamo.graph_break()
+        return whole(y)
+
+    assert same(tocha.compile(f, backend=counter)(tocha.ones(2)), tocha.full((2,), 9.0)) and counter.frame_count == 2
+
+
+def test_notes_of_nodes():
+    def f(x):
+        y = x.sin()
+        with fx_traceback.annotate({"stage": 1}):
+            y = y.exp()
+            with fx_traceback.annotate({"part": 2}):
+                return (y.cos() + 1).sum()
+
+    backend = AotEagerAndRecordGraphs()
+    x = tocha.ones(2, requires_grad=True)
+    tocha.compile(f, backend=backend, fullgraph=True)(x).backward()
+    inner = {"stage": 1, "part": 2}
+    expected = {"sin": None, "exp": {"stage": 1}, "cos": inner, "add": inner}
+    for graph in (backend.graphs[0], backend.fw_graphs[0]):
+        found = {n.name: n.meta.get("custom") for n in graph.graph.nodes}
+        assert {name: found[name] for name in expected} == expected
+    assert [n.meta["custom"] for n in backend.bw_graphs[0].graph.nodes if n.name.startswith("neg")] == [inner]
+    assert fx_traceback.get_current_meta() == {}
+
+
+class Pair:
+    def __init__(self, first, second):
+        self.first, self.second = first, second
+
+
+register_pytree_node(Pair, lambda p: ((p.first, p.second), None), lambda children, _: Pair(*children))
+
+
+@_dynamo.nonstrict_trace
+def broken_pair(pair, *, module, many):
+    _dynamo.graph_break()
+    return {"pair": Pair(module(pair.first), pair.second), "many": [m * 2 for m in many], "n": 3}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_structures_and_modules_of_functions_that_stand_in_graphs(backend):
+    module = tocha.nn.Linear(2, 2)
+
+    def f(x):
+        found = broken_pair(Pair(x, x + 1), module=module, many=(x, x))
+        return (found["pair"].first + found["pair"].second + found["many"][1]).sum() * found["n"]
+
+    compiled = tocha.compile(f, backend=backend, fullgraph=True)
+    x = tocha.ones(1, 2)
+    for _ in range(2):
+        module.zero_grad()
+        compiled(x).backward()
+        assert same(compiled(x), ((module(x) + x + 1 + x * 2).sum() * 3))
+        assert same(module.weight.grad, tocha.full((2, 2), 3.0))
+        with tocha.no_grad():
+            module.bias.add_(1)  # read anew
+
+
+def test_control_flow_takes_what_pytrees_know():
+    def f(x):
+        return tocha.cond(x.sum() > 0, lambda p: p.first + 1, lambda p: p.second * 2, (Pair(x, x * 3),))
+
+    for x in (tocha.ones(2), -tocha.ones(2)):
+        assert same(tocha.compile(f, backend="aot_eager", fullgraph=True)(x), f(x))
+
+
+def test_methods_of_one_logger_are_ignored(monkeypatch, caplog):
+    quiet, loud = logging.getLogger("quiet"), logging.getLogger("loud")
+    monkeypatch.setattr(_dynamo.config, "ignore_logging_functions", {quiet.warning})
+
+    def f(x, logger):
+        logger.warning("captured")
+        return x + 1
+
+    assert same(tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(2), quiet), tocha.ones(2) + 1)
+    assert not caplog.records
+    assert same(tocha.compile(f, backend="eager")(tocha.ones(2), loud), tocha.ones(2) + 1)
+    assert [r.name for r in caplog.records] == ["loud"]

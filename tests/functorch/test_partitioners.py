@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 import tocha
 from tocha import fx
-from tocha._functorch import costs
+from tocha._dynamo.backends.common import aot_autograd
+from tocha._functorch import config, costs
 from tocha._functorch.aot_autograd import aot_function
 from tocha._functorch.partitioners import default_partition, memory_budget_curve, min_cut_rematerialization_partition
+from tocha.autograd.graph import region_activation_memory_budget
 
 aten = tocha.ops.aten
 
@@ -281,3 +283,55 @@ def test_the_curve_of_memory_against_work():
     assert points[0].bytes_kept <= points[1].bytes_kept <= points[2].bytes_kept
     assert points[0].work_again >= points[1].work_again >= points[2].work_again
     assert points[0].bytes_kept == 0 < points[2].bytes_kept
+
+
+def products_again(f):
+    """How many matrix products backward of a compiled function computes again."""
+    graphs = []
+    backend = aot_autograd(
+        fw_compiler=lambda g, _: g, bw_compiler=lambda g, _: graphs.append(g) or g, partition_fn=min_cut_rematerialization_partition
+    )  # fmt: skip
+    x, w = tocha.rand(5, 5, requires_grad=True), tocha.rand(5, 5)
+    expected = tocha.autograd.grad((x @ w).tanh().mm(w).tanh().sum(), x)[0]
+    tocha.compile(f, backend=backend, fullgraph=True)(x, w).backward()
+    assert tocha.allclose(x.grad, expected)
+    return names(graphs[0]).count("aten.mm.default") - 2
+
+
+def two_products(x, w):
+    return (x @ w).tanh().mm(w).tanh().sum()
+
+
+def test_the_setting_is_the_budget():
+    assert products_again(two_products) == 0
+    with config.patch(activation_memory_budget=0.0):
+        assert products_again(two_products) == 2
+
+
+def test_a_region_has_its_budget():
+    def f(x, w):
+        with region_activation_memory_budget(0.0):
+            return two_products(x, w)
+
+    assert products_again(f) == 2
+    with config.patch(activation_memory_budget=0.0):
+        assert products_again(f) == 2
+
+    def in_part(x, w):
+        y = x @ w
+        with region_activation_memory_budget(0.0):
+            return y.tanh().mm(w).tanh().sum()
+
+    def of_two(x, w):
+        with region_activation_memory_budget(0.5):
+            y = x @ w
+        with region_activation_memory_budget(0.0):
+            return y.tanh().mm(w).tanh().sum()
+
+    for g, words in ((in_part, "must cover the entire forward"), (of_two, r"conflicting budgets .* \[0.0, 0.5\]")):
+        with pytest.raises(RuntimeError, match=words):
+            products_again(g)
+    with pytest.raises(RuntimeError, match=r"can only be used inside a tocha\.compile region"):
+        f(tocha.ones(2, 2), tocha.ones(2, 2))
+    with pytest.raises(ValueError, match=r"must be in \[0, 1\]"), region_activation_memory_budget(2):
+        pass

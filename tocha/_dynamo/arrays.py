@@ -93,7 +93,7 @@ def probe_of(v: Any) -> Any:
         one = np.ones((1,) * v.tensor.fact.ndim, _BACK[v.tensor.fact.dtype])
         return one[()] if v.scalar else one
     if isinstance(v, (TupleValue, ListValue)):
-        return [probe_of(i) for i in v.items]
+        return (tuple if isinstance(v, TupleValue) else list)(probe_of(i) for i in v.items)
     if isinstance(v, SymbolValue):
         return 1
     if isinstance(v, ClassValue):

@@ -32,7 +32,7 @@ from tocha._dynamo.values.containers import (
 )
 from tocha._dynamo.values.context_variables import ContextVariable
 from tocha._dynamo.values.exceptions import ExceptionValue
-from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue, PartialValue
+from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue, PartialValue, WholeFunction
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
@@ -293,7 +293,8 @@ def _compiled(f: Frame, real: Any, source: Source | None) -> Value:
     if real._callback is None:
         _same(f, real, source)
         return BuiltinValue(real, source)
-    return wrap(f, real._function, source.attribute("_function") if source else None)
+    function = wrap(f, real._function, source.attribute("_function") if source else None)
+    return WholeFunction(function, source) if getattr(real._callback, "fullgraph", False) else function
 
 
 def _exception(f: Frame, real: Any, source: Source | None) -> Value:
@@ -359,7 +360,7 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
         raise Unsupported("value", f"an object of type {cls.__name__}, a subclass of a builtin type")
     _guard_type(f, real, source)
     if source is not None and isinstance(real, Module):
-        f.out.modules.add(source.identity)
+        f.out.guards.modules[source.identity] = cls
     return ObjectValue(cls, real, source)
 
 

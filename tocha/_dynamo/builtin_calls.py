@@ -139,12 +139,20 @@ class LoggedCall(Value):
 
 def log_call(f: Frame, real: Any, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """What config.ignore_logging_functions and config.reorderable_logging_functions say of a call; None: nothing."""
-    if real in config.ignore_logging_functions:
+    if _is_among(config.ignore_logging_functions, real, args):
         return Constant(None)
-    if real not in config.reorderable_logging_functions:
+    if not _is_among(config.reorderable_logging_functions, real, args):
         return None
     f.out.effects.add(LoggedCall(function, args, kwargs))
     return Constant(None)
+
+
+def _is_among(functions: set[Any], real: Any, args: list[Value]) -> bool:
+    """Also a method of an object: `logger.warning`."""
+    if not functions or real in functions:
+        return bool(functions)
+    owner = getattr(args[0].realize(), "real", None) if args else None
+    return any(isinstance(g, types.MethodType) and g.__func__ is real and g.__self__ is owner for g in functions)
 
 
 def _why(function: Any) -> str:

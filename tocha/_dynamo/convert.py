@@ -216,7 +216,7 @@ class Capture:
                     raise
                 raise Escapes(out.guards.build(self.keep)) from stopped
             except Unsupported as unsupported:
-                if self.fullgraph or out.error_on_break:
+                if out.whole or out.error_on_break:
                     raise
                 if break_at is not None:
                     raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported

@@ -240,7 +240,7 @@ class Captured:
 
     def _capture_backward(self, f: Frame, ctx: Value, first: Body) -> list[fx.Node]:
         """Also has forward's graph give what this one needs of it. Returns the nodes around that this one reads."""
-        returned = subgraphs.tracked(f, subgraphs.filled(first.structure, first.returned))
+        returned = subgraphs.tracked(f, subgraphs.filled(first.structure, first.returned, made=False))
         results = returned.items if isinstance(returned, TupleValue) else [returned]
         run = _Steps(lambda given: _backward(f, self.owner, ctx, given))
         second = Body(f, run, [_gradient(f, r.realize()) for r in results], once=True)
@@ -279,4 +279,4 @@ def captured(f: Frame, owner: ClassValue, args: list[Value], kwargs: dict[str, V
         call = Captured(f, owner, args, kwargs)
     nodes = (*(args[i].node for i in call.at), *call.around)  # type: ignore[attr-defined]
     made = subgraphs.node_of(f, call.run, nodes, tuple(n.meta["example_value"] for n in nodes))
-    return subgraphs.tracked(f, subgraphs.filled(call.results, made))
+    return subgraphs.tracked(f, subgraphs.filled(call.results, made, made=False))

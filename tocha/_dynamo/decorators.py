@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
+from tocha._core.on_demand import Later
 from tocha._dynamo import config, convert, frame, leaves, polyfills
 from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
 from tocha._dynamo.dynamic import mark_static as mark_static
@@ -24,6 +25,8 @@ from tocha._dynamo.values.constant import Constant
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
+
+nonstrict = Later("tocha._dynamo.nonstrict")
 
 
 def _set_error_on_graph_break(value: bool) -> bool:
@@ -95,8 +98,20 @@ def nonstrict_trace(traceable_fn: Any) -> Any:
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return traceable_fn(*args, **kwargs)
 
-    leaves.allow(wrapped)
+    nonstrict.stand_in_graphs(traceable_fn, wrapped)
     return wrapped
+
+
+_NONSTRICT: dict[int, Any] = {}  # a function's id -> what captured code has marked it as
+
+
+@known(nonstrict_trace)
+def _nonstrict_trace(f: Frame, traceable_fn: Value) -> Value:
+    """Marked where it is called. A function that captured code made has no identity to stand in a graph."""
+    real = traceable_fn.constant()
+    if id(real) not in _NONSTRICT:
+        _NONSTRICT[id(real)] = nonstrict_trace(real)  # keeps the function
+    return f.wrap_known(_NONSTRICT[id(real)])
 
 
 def forbid_in_graph(fn: Any) -> Any:

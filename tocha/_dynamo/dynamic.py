@@ -10,11 +10,12 @@ import importlib
 import math
 import re
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import tocha
-from tocha._dynamo import config
+from tocha._dynamo import config, leaves
 from tocha._dynamo.source import Source
+from tocha.ir import symbolic as s
 from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.symbolic import free_symbols
 
@@ -142,6 +143,15 @@ def _from_defaults(source: Source | None) -> bool:
 # ---- what users say of tensors
 
 
+class Unbacked(NamedTuple):
+    """What is known all the same of a size that was marked as unbacked."""
+
+    strict: bool
+    shape_id: str | None
+    low: int | None
+    high: int | None
+
+
 class Marks:
     """Dims of one tensor that the user decided about."""
 
@@ -149,7 +159,7 @@ class Marks:
         self.dynamic: dict[int, tuple[int | None, int | None]] = {}
         self.weak: set[int] = set()
         self.static: set[int] = set()
-        self.unbacked: set[int] = set()
+        self.unbacked: dict[int, Unbacked] = {}
 
 
 _NONE = Marks()
@@ -191,9 +201,14 @@ def mark_static(t: Any, index: Any = None) -> None:
         _own(t).weak.discard(i)
 
 
-def mark_unbacked(t: Any, index: Any, hint_override: int | None = None, strict: bool = False, specialize_on: Any = None) -> None:  # fmt: skip
-    """The size of this dim is a symbol of which nothing is known, not even that it is neither 0 nor 1."""
-    _own(t).unbacked.update(_dims(t, index))
+def mark_unbacked(t: Any, index: Any, hint_override: int | None = None, strict: bool = False, specialize_on: Any = None, shape_id: str | None = None, *, min: int | None = None, max: int | None = None) -> None:  # fmt: skip
+    """The size of this dim is a symbol of which nothing is known, not even that it is neither 0 nor 1, but that it lies
+    between `min` and `max`, and that sizes of one `shape_id` are equal. `strict`: the program must not make it a constant."""
+    _own(t).unbacked.update(dict.fromkeys(_dims(t, index), Unbacked(strict, shape_id, min, max)))
+
+
+for _mark in (mark_dynamic, maybe_mark_dynamic, mark_unbacked):  # too late where sizes have become numbers or symbols
+    leaves.forbid(_mark)
 
 
 class Promises:
@@ -201,6 +216,7 @@ class Promises:
 
     def __init__(self) -> None:
         self.made: list[tuple[Any, Source, int]] = []
+        self.alike: dict[str, Any] = {}  # by shape_id: the first size
 
     def add(self, env: ShapeEnv, tensor: Any, source: Source, sizes: tuple) -> None:
         for dim, (low, high) in _marks_of(tensor).dynamic.items():
@@ -212,6 +228,26 @@ class Promises:
             (atom,) = free_symbols(size.expr)
             env.constrain_range(atom, 2 if low is None else low, math.inf if high is None else high)
             self.made.append((size.expr, source, dim))
+        for dim, known in _marks_of(tensor).unbacked.items():
+            self._add_unbacked(env, sizes[dim].expr, int(tensor.shape[dim]), known, source, dim)
+
+    def _add_unbacked(self, env: ShapeEnv, size: Any, real: int, known: Unbacked, source: Source, dim: int) -> None:
+        """What is known is guarded: another size than that is captured anew, without marks."""
+        low, high = 0 if known.low is None else known.low, math.inf if known.high is None else known.high
+        if not low <= real <= high:
+            raise _violated(source, dim, f"it is {real}, which is not in [{low}, {high}]", "unbacked")
+        (atom,) = free_symbols(size)
+        env.constrain_range(atom, low, high)
+        if known.shape_id is not None:
+            first, other = self.alike.setdefault(known.shape_id, (size, real))
+            if other != real:
+                raise _violated(
+                    source, dim, f"it is {real}, and not {other} like others of {known.shape_id!r}", "unbacked"
+                )
+            if first is not size:
+                env.guard(s.eq(size, first))
+        if known.strict:
+            self.made.append((size, source, dim))
 
     def check(self, env: ShapeEnv) -> None:
         for expr, source, dim in self.made:
@@ -220,7 +256,7 @@ class Promises:
                 raise _violated(source, dim, f"the program makes it {low}")
 
 
-def _violated(source: Source, dim: int, why: str) -> ConstraintViolationError:
+def _violated(source: Source, dim: int, why: str, mark: str = "dynamic") -> ConstraintViolationError:
     return ConstraintViolationError(
-        f"[mark_dynamic] Constraints violated: {source.name}.size()[{dim}] was marked as dynamic, but {why}. Remove the mark, or use maybe_mark_dynamic."
+        f"[mark_{mark}] Constraints violated: {source.name}.size()[{dim}] was marked as {mark}, but {why}. Remove the mark, or use maybe_mark_dynamic."
     )

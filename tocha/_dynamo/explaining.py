@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -200,7 +201,12 @@ def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
         eval_frame.reset()
         return finished(ExplainOutput(), collector, rows)
 
-    return inner(*extra, **more) if extra or more else inner
+    if not extra and not more:
+        return inner
+    warnings.warn(
+        "explain(f, *args, **kwargs) is deprecated, use explain(f)(*args, **kwargs)", FutureWarning, stacklevel=2
+    )
+    return inner(*extra, **more)
 
 
 def compiled_again(f: Any) -> Any:

@@ -99,21 +99,24 @@ class GuardFilterEntry:
     derived_guard_types: tuple[str, ...]
     is_global: bool
     orig_guard: Guard
+    modules: tuple[type, ...]  # classes of the modules on the way to it, the nearest first
 
     @staticmethod
-    def of(guard: Guard) -> GuardFilterEntry:
+    def of(guard: Guard, modules: dict[int, type]) -> GuardFilterEntry:
         value = guard.key[0] if guard.test == "tensor" else guard.key
         known = guard.test in ("tensor", "same", "constant")
         where = guard.source.name if guard.source else ""
         is_global = guard.source is None or guard.source.root.fetch in ("global", "object")
-        return GuardFilterEntry(where, known, value if known else None, _KINDS[guard.test], (), is_global, guard)
+        way = guard.source.way() if guard.source else ()
+        met = tuple(modules[s.identity] for s in way if s.identity in modules)
+        return GuardFilterEntry(where, known, value if known else None, _KINDS[guard.test], (), is_global, guard, met)
 
 
-def filtered(keep: Callable[[list[GuardFilterEntry]], list[bool]]) -> Callable[[list[Guard]], list[Guard]]:
+def filtered(keep: Callable[[list[GuardFilterEntry]], list[bool]]) -> Callable[[list[Guard], dict[int, type]], list[Guard]]:  # fmt: skip
     """What a `guard_filter_fn` leaves of a list of guards."""
 
-    def chosen(found: list[Guard]) -> list[Guard]:
-        answers = keep([GuardFilterEntry.of(g) for g in found])
+    def chosen(found: list[Guard], modules: dict[int, type]) -> list[Guard]:
+        answers = keep([GuardFilterEntry.of(g, modules) for g in found])
         assert len(answers) == len(found) and all(type(a) is bool for a in answers), "guard_filter_fn returns a bool for each guard"  # fmt: skip
         return [g for g, yes in zip(found, answers) if yes]
 
@@ -131,6 +134,7 @@ class Guards:
         self.tensors: dict[int, int] = {}  # a tensor's id -> its slot
         self.kept: list[Any] = []
         self.settings: set[tuple[str, str]] = set()
+        self.modules: dict[int, type] = {}  # sources of modules
         self.numbers = Numbers(env)
         self.written: list[int] = []  # the slots of tensors that the graph writes to
         self.pairs: tuple[tuple[int, int], ...] = ()  # those of them that share memory with others, and these
@@ -181,12 +185,12 @@ class Guards:
     def texts(self) -> list[str]:
         return [*(g.text for g in self.found.values()), *(r[1] for r in self.numbers.relations())]
 
-    def build(self, keep: Callable[[list[Guard]], list[Guard]] | None = None) -> Any:
+    def build(self, keep: Callable[[list[Guard], dict[int, type]], list[Guard]] | None = None) -> Any:
         """The native tree. Order: as found, which is the order in which the program would notice."""
         root = _Node("root", None, "")
         found = list(self.found.values())
         places: dict[tuple, _Node] = {}
-        for guard in keep(found) if keep else found:
+        for guard in keep(found, self.modules) if keep else found:
             node = root.find(guard.source, places) if guard.source else root
             # One of a tensor would keep it alive.
             node.checks.append((guard.test, guard.key, guard._text if guard.test == "tensor" else guard))

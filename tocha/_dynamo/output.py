@@ -25,6 +25,7 @@ from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.symbol import SymbolValue, fits
 from tocha._dynamo.values.tensor import ASKED, TensorValue
+from tocha.fx import traceback
 from tocha.fx.experimental.symbolic_shapes import free_symbols
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import FloatExpr, SymFloat, float_symbol
@@ -78,7 +79,6 @@ class Output:
         self.number_atoms: set[Any] = set()  # of ints and floats from outside, which are no sizes
         self.elements: dict[int, SymbolValue] = {}  # of inputs of one element, by their sources
         self.draws: dict[Any, Draw] = {}  # by symbol, in the program's order
-        self.modules: set[tuple] = set()  # sources of modules
         self.guards = Guards(self.env)
         self.guards.add_global_state()
         self.effects = Effects()
@@ -101,6 +101,7 @@ class Output:
         self.generators: list[Any] = []  # those that were advanced
         self.calls = self.calls_then = 0
         self.error_on_break = self.error_on_break_then = fullgraph or config.error_on_graph_break
+        self.whole = fullgraph  # whether a break is an error here, whatever error_on_graph_break says
         self.kept: list[Any] = []
 
     # ---- values from outside
@@ -181,11 +182,7 @@ class Output:
 
     def in_module(self, source: Source | None) -> bool:
         """Does a module lie on the way to it?"""
-        while source is not None:
-            if source.identity in self.modules:
-                return True
-            source = source.base
-        return False
+        return source is not None and any([s.identity in self.guards.modules for s in source.way()])
 
     def symbol_input(self, atom: Any, source: Source) -> SymbolValue:
         """A symbol as an input of the graph: where it is a tensor's size, that is what is passed."""
@@ -358,6 +355,7 @@ class Output:
                 target, tuple(a.graph_argument() for a in args), {k: v.graph_argument() for k, v in kwargs.items()}
             )
             made.meta["stack_trace"] = f.stack_text
+            self.note(made)
             return made
 
         if facts.is_number(result) and not fits(self.env, target, examples, result, self.number_atoms):
@@ -367,6 +365,13 @@ class Output:
             return self.number(result, node)
         self.calls += 1
         return self.result(f, node(), result)
+
+    def note(self, node: Any) -> None:
+        """What captured code says of its nodes with `fx.traceback.annotate`."""
+        known = self.memo.get(id(traceback.current_meta))
+        if known is not None:
+            notes = known[1].constant().get("custom")
+            node.meta.update({"custom": notes} if notes else {})
 
     def guard_answer(self, tensor: Value, name: str) -> list[TensorValue]:
         """Somebody asks a tensor for what guards of tensors do not look at: the inputs in its memory say the same the next time."""

@@ -3,18 +3,20 @@ needed: of sizes that are known now what holds is guarded."""
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha._dynamo import operators
-from tocha._dynamo.native_calls import LATE
+from tocha._dynamo.native_calls import LATE, known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
+from tocha._functions.basics import _assert_async
 from tocha._symbolic import _assert_scalar, _check
 
 if TYPE_CHECKING:
@@ -79,6 +81,15 @@ def number_checked_in_graph(f: Frame, condition: SymbolValue, text: str) -> None
     if condition.python_type() is not bool:
         condition = operators.compare(f, "!=", condition, Constant(0))  # type: ignore[assignment]
     f.out.call(f, "call_function", _assert_scalar, [condition, Constant(text), Constant("AssertionError")], {})
+
+
+@known(_assert_async)
+def _checked_later(f: Frame, input: Value, assert_msg: Value | None = None) -> Value:
+    if not isinstance(input, TensorValue) or input.fact.numel() != 1:
+        f.raise_(RuntimeError, "Boolean value of Tensor with more than one value is ambiguous")
+    unsaid = inspect.signature(_assert_async).parameters["assert_msg"].default
+    checked_in_graph(f, input, unsaid if assert_msg is None else assert_msg.constant())
+    return Constant(None)
 
 
 def is_unknown(number: SymbolValue) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -39,6 +39,13 @@ class Source:
     def __init__(self, fetch: str, key: Any, base: Source | None = None, shown: str = "") -> None:
         self.fetch, self.key, self.base, self.shown = fetch, key, base, shown
         self.past: Any = None  # a builtin class whose own [] is meant, where the object's class has another
+
+    def way(self) -> Iterator[Source]:
+        """It and what it starts from, one after the other."""
+        source: Source | None = self
+        while source is not None:
+            yield source
+            source = source.base
 
     @once
     def name(self) -> str:

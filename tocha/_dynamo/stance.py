@@ -78,6 +78,7 @@ class set_stance:
             finally:
                 _take(before)
 
+        leaves.forbid(call)
         return call
 
 

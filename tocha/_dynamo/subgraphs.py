@@ -18,6 +18,7 @@ from tocha._dynamo import facts
 from tocha._dynamo.native_calls import LATE
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.functions import FunctionValue, PartialValue, real_function
 from tocha._dynamo.values.mappings import DictValue
@@ -25,6 +26,7 @@ from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.fx._lazy_graph_module import _LazyGraphModule
 from tocha.ir.sym_types import Symbolic
+from tocha.utils._pytree_nodes import node_of_type
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -35,6 +37,15 @@ class Slot:
     """The place of a tensor, or of a number that is a symbol, in a structure of Python objects."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class Registered:
+    """An object of a class that pytrees know."""
+
+    cls: type
+    children: list[Any]
+    context: Any
 
 
 Given = TensorValue | SymbolValue
@@ -54,17 +65,27 @@ def structure_of(f: Frame, value: Value, tensors: list[Given]) -> Any:
         return {k.constant(): structure_of(f, v, tensors) for k, v in value.entries.values()}
     if value.is_constant():
         return value.constant()
+    node = node_of_type[value.python_type()]
+    if node is not None:
+        children, context = f.wrap_known(node.flatten_fn).call(f, [value], {}).items  # type: ignore[attr-defined]
+        items = [structure_of(f, v, tensors) for v in children.realize().items]
+        return Registered(value.python_type(), items, context.realize().constant())
     raise Unsupported("value", f"{value.describe()}, given to a transform or returned in one")
 
 
-def filled(structure: Any, items: Any) -> Any:
-    """The structure with things in its slots."""
+def filled(structure: Any, items: Any, made: bool = True) -> Any:
+    """The structure with things in its slots; objects of registered classes are made, or described as before."""
     if isinstance(structure, Slot):
         return items[structure.index]
     if isinstance(structure, (tuple, list)):
-        return type(structure)(filled(s, items) for s in structure)
+        return type(structure)(filled(s, items, made) for s in structure)
     if isinstance(structure, dict):
-        return {k: filled(v, items) for k, v in structure.items()}
+        return {k: filled(v, items, made) for k, v in structure.items()}
+    if isinstance(structure, Registered):
+        children = filled(structure.children, items, made)
+        if not made:
+            return Registered(structure.cls, children, structure.context)
+        return node_of_type[structure.cls].unflatten_fn(children, structure.context)
     return structure
 
 
@@ -78,6 +99,8 @@ def _picked(structure: Any, value: Any, slots: dict[int, Any]) -> None:
     elif isinstance(structure, dict):
         for k, s in structure.items():
             _picked(s, value[k], slots)
+    elif isinstance(structure, Registered):
+        _picked(structure.children, list(node_of_type[structure.cls].flatten_fn(value)[0]), slots)
 
 
 def _numbered(f: Frame, value: Value) -> Value:
@@ -105,6 +128,9 @@ def tracked(f: Frame, structure: Any) -> Value:
         return ListValue([tracked(f, s) for s in structure])
     if isinstance(structure, dict):
         return f.new_dict((k, tracked(f, v)) for k, v in structure.items())
+    if isinstance(structure, Registered):
+        unflatten = f.wrap_known(node_of_type[structure.cls].unflatten_fn)
+        return unflatten.call(f, [tracked(f, structure.children), f.wrap_known(structure.context)], {})
     return f.wrap_known(structure)
 
 
@@ -128,7 +154,6 @@ class Body:
         from call to call, and nothing is known of them."""
         out = f.out
         before = set(out.graph.nodes)
-        changed = len(out.effects.order)
         given: list[Given] = []
         structures = [structure_of(f, _numbered(f, a) if unknown else a, given) for a in args]
         named = {k: structure_of(f, v, given) for k, v in (kwargs or {}).items()}
@@ -136,8 +161,10 @@ class Body:
         self.taken = structures, named  # its arguments, with slots
         self.places = [i for i, (v, g) in enumerate(zip(inner, given)) if v is not g]
         self.arguments = [inner[i].node for i in self.places]
-        values = {k: tracked(f, filled(s, inner)) for k, s in named.items()}
-        result = function.call(f, [tracked(f, filled(s, inner)) for s in structures], values)
+        values = {k: tracked(f, filled(s, inner, made=False)) for k, s in named.items()}
+        positional = [tracked(f, filled(s, inner, made=False)) for s in structures]
+        changed = len(out.effects.order)
+        result = function.call(f, positional, values)
         if len(out.effects.order) != changed and not once:
             raise Unsupported("mutation", "a change of an object in a function given to a transform")
         self.returned: list[Given] = []
@@ -235,7 +262,7 @@ def node_of(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[V
 # ---- what is done with captured functions
 
 
-def apply_to(f: Frame, bodies: list[Body], given: list[Given], use: Callable[..., Any]) -> Value:
+def apply_to(f: Frame, bodies: list[Body], given: list[Given], use: Callable[..., Any], name: str = "transformed") -> Value:  # fmt: skip
     """The node that applies use(items, functions...) to captured functions, and what comes out of it."""
     modules, count = [b.module(b.lifted) for b in bodies], len(given)
     lifted = list(dict.fromkeys(n for b in bodies for n in b.lifted))
@@ -259,11 +286,12 @@ def apply_to(f: Frame, bodies: list[Body], given: list[Given], use: Callable[...
         _picked(shown["structure"], result, slots)
         return tuple(slots[i] for i in range(len(slots)))
 
+    transformed.__name__ = name
     for b in reversed(bodies):
         b.remove(f)
     examples = (*(g.fact for g in given), *(n.meta["example_value"] for n in lifted))
     made = node_of(f, transformed, (*(g.node for g in given), *lifted), examples)
-    return tracked(f, filled(shown["structure"], made))
+    return tracked(f, filled(shown["structure"], made, made=False))
 
 
 def _slots(value: Any, found: list[Any]) -> Any:
@@ -276,6 +304,10 @@ def _slots(value: Any, found: list[Any]) -> Any:
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
         return {k: _slots(v, found) for k, v in value.items()}
+    node = node_of_type[type(value)]
+    if node is not None:
+        children, context = node.flatten_fn(value)
+        return Registered(type(value), [_slots(v, found) for v in children], context)
     return value
 
 
@@ -310,7 +342,7 @@ def _inside(f: Frame, value: Value, dims: Any) -> Value:
         g if d is None or isinstance(g, SymbolValue) else TensorValue(g.node, _slice_of(f, g.fact, d))
         for g, d in zip(given, found)
     ]
-    return tracked(f, filled(structure, inner))
+    return tracked(f, filled(structure, inner, made=False))
 
 
 class TransformValue(Value):
@@ -360,7 +392,7 @@ class CalledLater(Value):
 
         examples = (self.example_function, *(g.fact for g in given))
         made = node_of(f, called, (self.node, *(g.node for g in given)), examples)
-        return tracked(f, filled(shown["structure"], made))
+        return tracked(f, filled(shown["structure"], made, made=False))
 
 
 def _transform(*names: str) -> Callable:
@@ -443,6 +475,8 @@ def _cond(real: Callable) -> Callable:
     def cond(f: Frame, pred: Value, true_fn: Value, false_fn: Value, operands: Value | None = None) -> Value:
         pred, args = pred.realize(), operands.realize().unpack(f) if operands is not None else []
         if not isinstance(pred, TensorValue):
+            if isinstance(pred, Constant):
+                importlib.import_module(real.__module__).tell_of_constant()
             return (true_fn if pred.truth(f) else false_fn).realize().call(f, args, {})
         given: list[Given] = [pred]
         at = tuple(structure_of(f, a, given) for a in args)

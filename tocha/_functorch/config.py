@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tocha.utils import _config_module
 
-_TABLE: _config_module.Table = {}
+_TABLE: _config_module.Table = {
+    "activation_memory_budget": (
+        float,
+        1.0,
+        "how much memory is spent on what backward reads: 1.0 is what costs the least time, 0.0 keeps only what cannot be computed again",
+    ),
+}
 # Settings of PyTorch's that nothing here depends on: whoever changes one is told so, once.
 _WITHOUT_EFFECT: dict[str, Any] = {
-    "activation_memory_budget": 1.0, "activation_memory_budget_runtime_estimator": "flops", "activation_memory_budget_solver": "dp", "activation_offload_cpu_gpu_bw": 50.0,
+    "activation_memory_budget_runtime_estimator": "flops", "activation_memory_budget_solver": "dp", "activation_offload_cpu_gpu_bw": 50.0,
     "activation_offload_separate_stream": False, "activation_offload_sink_wait": False, "activation_reload_prefetch": False, "aggressive_recomputation": False,
     "autograd_cache_allow_custom_autograd_functions": False, "autograd_cache_normalize_inputs": True, "backward_pass_autocast": "same_as_forward",
     "ban_recompute_long_fusible_chains": True, "ban_recompute_materialized_backward": True, "ban_recompute_not_in_allowlist": True, "ban_recompute_reductions": True,

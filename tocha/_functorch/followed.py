@@ -17,7 +17,7 @@ class Followed(Interpreter):
         self.extra_traceback = False  # errors are the program's
 
     def run_node(self, n: Node) -> Any:
-        with origins.at(n.stack_trace):
+        with origins.at(n.stack_trace, n.meta.get("custom")):
             return super().run_node(n)
 
 

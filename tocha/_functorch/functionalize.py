@@ -221,7 +221,7 @@ class Functionalizer:
         for n in list(self.module.graph.nodes):
             if n.op == "output":
                 return n
-            with origins.at(n.stack_trace):
+            with origins.at(n.stack_trace, n.meta.get("custom")):
                 self.of[n] = self.node(n)
         raise AssertionError("a graph has an output")
 

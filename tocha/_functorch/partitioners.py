@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C, _ops, fx
-from tocha._functorch import costs
+from tocha._functorch import config, costs
 from tocha._functorch.checks import is_check, shown_by
 from tocha._functorch.functionalize import root_of
 from tocha._functorch.max_flow import UNCUTTABLE, Network
 from tocha._subclasses.fake import FakeTensor
+from tocha.autograd._memory_budget import BUDGET
 from tocha.fx import Graph, GraphModule, Node
 from tocha.fx._lazy_graph_module import _LazyGraphModule
 from tocha.fx.experimental.symbolic_shapes import free_symbols
@@ -333,6 +334,23 @@ def _keep_copies(graph: Graph, places: set[int]) -> None:
     output.args = (tuple(results),)
 
 
+def budget_of(joint_module: GraphModule, num_fwd_outputs: int) -> float:
+    """What `region_activation_memory_budget` says of the graph; elsewhere the setting."""
+    own = [n for n in Joint(joint_module, num_fwd_outputs).forward if n.op == "call_function" and n.stack_trace]
+    asked = {n.meta.get("custom", {}).get(BUDGET) for n in own}
+    if asked <= {None}:
+        return float(config.activation_memory_budget)
+    if None in asked:
+        raise RuntimeError(
+            "[region_activation_memory_budget] must cover the entire forward of a graph: a graph break separates regions of different budgets"
+        )
+    if len(asked) > 1:
+        raise RuntimeError(
+            f"[region_activation_memory_budget] conflicting budgets within a single joint graph: {sorted(asked)}"
+        )
+    return float(asked.pop())
+
+
 def default_partition(
     joint_module: GraphModule, _joint_inputs: Any = None, *, num_fwd_outputs: int, **_: Any
 ) -> tuple[GraphModule, GraphModule]:
@@ -353,11 +371,13 @@ def min_cut_rematerialization_partition(
     compiler: str = "inductor",
     *,
     num_fwd_outputs: int,
-    memory_budget: float = 1.0,
+    memory_budget: float | None = None,
     **_: Any,
 ) -> tuple[GraphModule, GraphModule]:
     """Keeps what moves the fewest bytes and computes cheap values again in backward; memory_budget trades work for memory, from 1
-    down to 0, where only what cannot be computed again is kept."""
+    down to 0, where only what cannot be computed again is kept. Without one it is what the program or the setting says."""
+    if memory_budget is None:
+        memory_budget = budget_of(joint_module, num_fwd_outputs)
     if not 0 <= memory_budget <= 1:
         raise ValueError(f"[partition] memory_budget is between 0 and 1: got {memory_budget}")
     joint = Joint(joint_module, num_fwd_outputs)

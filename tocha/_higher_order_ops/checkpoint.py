@@ -34,4 +34,4 @@ def policy_of(n: Node, policy_fn: Callable | None) -> CheckpointPolicy:
     if policy_fn is None:
         return CheckpointPolicy.PREFER_RECOMPUTE
     args, kwargs = (map_arg(v, lambda m: m.meta.get("val")) for v in (n.args, n.kwargs))
-    return asked(policy_fn, False, n.target, tuple(args), dict(kwargs))
+    return asked(policy_fn, n.meta.get("val"), n.target, tuple(args), dict(kwargs))

@@ -164,6 +164,16 @@ def validate(pred: Any, true_fn: Any, false_fn: Any, operands: Any) -> None:
         )
 
 
+def tell_of_constant() -> None:
+    """Captured code keeps the branch alone that such a predicate chooses."""
+    warnings.warn(
+        "Pred is a Python constant. When used with tocha.cond, it specializes on one of the branches. If you want tocha.cond "
+        "to preserve two branches, please make the predicate a boolean tensor or a SymBool.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
 def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -> Any:
     """true_fn(*operands) if pred else false_fn(*operands). Both are traced where graphs are made; they must return results of one form.
 
@@ -173,12 +183,6 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: Any = ()) -
     tensor([2., 2.])
     """
     if isinstance(pred, bool | int | float) and not isinstance(pred, Symbolic):
-        warnings.warn(
-            "Pred is a Python constant. When used with tocha.cond, it specializes on one of the branches. If you want tocha.cond "
-            "to preserve two branches, please make the predicate a boolean tensor or a SymBool.",
-            UserWarning,
-            stacklevel=2,
-        )
         return true_fn(*operands) if pred else false_fn(*operands)
     validate(pred, true_fn, false_fn, operands)
     leaves, spec = pytree.tree_flatten(operands)

@@ -19,6 +19,7 @@ from typing import Any
 
 import tocha
 from tocha import _C, fx
+from tocha._functorch import config as functorch_config
 from tocha._functorch.runtime import Compiled, wrapped
 from tocha._inductor import codecache, config, custom_graph_pass, decomposition
 from tocha._inductor.entries import NotKept, decode_wrapping, encode, encode_constant, encode_wrapping
@@ -27,6 +28,7 @@ from tocha._inductor.store import Folder, Parts, counts
 from tocha._logging import events
 from tocha._ops import OpOverload
 from tocha._subclasses.fake import FakeTensor
+from tocha.autograd._memory_budget import BUDGET
 from tocha.ir.sym_types import Symbolic
 
 log = logging.getLogger("tocha._inductor.cache")
@@ -56,6 +58,7 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
             "modes": modes_text(),
             "settings": config.key_text(without=custom_graph_pass.SETTINGS),
             "passes": passes,
+            "memory budget": budget_text(module),
             "threads": str(_C.get_num_threads()) if config.max_autotune or config.max_autotune_gemm else "",
             "tocha": own_digest(),
             **{k: v for k, v in codecache.key_parts("").items() if k != "source"},
@@ -63,6 +66,11 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
     except (NotKept, codecache.CompilerError) as reason:
         log.info("[cache] a graph is not kept: %s", reason)
         return None
+
+
+def budget_text(module: fx.GraphModule) -> str:
+    asked = {str(n.meta.get("custom", {}).get(BUDGET)) for n in module.graph.nodes}
+    return f"{functorch_config.activation_memory_budget}, {sorted(asked)}"
 
 
 def placeholders(module: fx.GraphModule, inputs: Sequence[Any]) -> list[fx.Node]:

@@ -7,10 +7,11 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._library.returned import way_of_returning
 from tocha._library.tags import Tag
 
 Tensor = _C.Tensor
@@ -27,7 +28,12 @@ _RETURNS = {"Tensor", "Tensor[]", "SymInt", "float", "bool", "Scalar"}
 
 
 def infer_schema(
-    prototype_function: Callable, /, *, mutates_args: str | Iterable[str], op_name: str | None = None
+    prototype_function: Callable,
+    /,
+    *,
+    mutates_args: str | Iterable[str],
+    op_name: str | None = None,
+    tags: Tag | Sequence[Tag] | None = (),
 ) -> str:
     """The schema that a function's annotations mean.
 
@@ -36,7 +42,8 @@ def infer_schema(
     >>> infer_schema(f, mutates_args={"x"})
     '(Tensor(a0!) x, SymInt n=2) -> Tensor'
     """
-    return _Inferring(prototype_function, mutates_args).schema(op_name)
+    way = way_of_returning([tags] if isinstance(tags, Tag) else list(tags or ()))
+    return _Inferring(prototype_function, mutates_args, way).schema(op_name)
 
 
 def infer_tagged_schema(prototype_function: Callable, mutates_args: str | Iterable[str], way: Tag | None) -> str:

@@ -135,7 +135,7 @@ class Library:
         dispatch_key: str = "",
         *,
         with_keyset: bool = False,
-        allow_override: bool = False,
+        allow_override: bool = True,
     ) -> None:
         """Gives the kernel of an operator for a dispatch key; without one, for all of them, gradients included."""
         if not callable(fn):

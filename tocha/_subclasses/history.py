@@ -98,7 +98,7 @@ class Backward:
 
     def __init__(self, reader: Any, call: Call, inputs: list[tuple[str, int | None]]):
         self.mode, self.call, self.inputs = reader.mode, call, inputs
-        self.origin = origins.CURRENT.text
+        self.origin = origins.CURRENT.text, origins.CURRENT.notes
         names = kept(call.operator, [n for n, _ in inputs], call.arguments)
         for f in facts_in([self.value(n) for n in names if n not in call.arguments]):
             reader.tensor_of(f, [])  # also of a result that has no history
@@ -124,7 +124,7 @@ class Backward:
         return made
 
     def __call__(self, node: FakeNode, *grads: Any) -> tuple:
-        with origins.at(self.origin):
+        with origins.at(*self.origin):
             return self.of(node, grads)
 
     def of(self, node: FakeNode, grads: tuple) -> tuple:

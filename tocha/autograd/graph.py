@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tocha import _C
+from tocha.autograd._memory_budget import region_activation_memory_budget
 from tocha.autograd._mutation import allow_mutation_on_saved_tensors
 from tocha.autograd._saved_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from tocha.utils.hooks import RemovableHandle
@@ -18,6 +19,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",

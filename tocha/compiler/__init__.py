@@ -199,21 +199,15 @@ def keep_tensor_guards_unsafe(guard_entries: Sequence[Any], keep_parameters: boo
 
 
 def keep_portable_guards_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
-    """What holds in other processes too is guarded: not the identity of objects.
+    """What other languages could ask too is guarded: tensors that are not global, modes such as no_grad, and sizes.
 
     >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.keep_portable_guards_unsafe})(tocha.tensor([1.0]))
     tensor([2.])
     """
-    return [entry.guard_type not in ("ID_MATCH", "DUPLICATE_INPUT", "LAMBDA_GUARD") for entry in guard_entries]
-
-
-def _of_module(entry: Any, is_one: Callable[[Any], bool]) -> bool:
-    source = entry.orig_guard.source
-    while source is not None:
-        if source.fetch == "attribute" and source.key in ("_modules", "_parameters", "_buffers"):
-            return True
-        source = source.base
-    return is_one(entry.value)
+    return [
+        entry.guard_type == "GLOBAL_STATE" or (entry.guard_type == "TENSOR_MATCH" and not entry.is_global)
+        for entry in guard_entries
+    ]
 
 
 def skip_guard_on_all_nn_modules_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
@@ -222,7 +216,7 @@ def skip_guard_on_all_nn_modules_unsafe(guard_entries: Sequence[Any]) -> list[bo
     >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.skip_guard_on_all_nn_modules_unsafe})(tocha.tensor([1.0]))
     tensor([2.])
     """
-    return [not _of_module(e, lambda v: isinstance(v, type) and issubclass(v, _nn.Module)) for e in guard_entries]
+    return [not entry.modules for entry in guard_entries]
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
@@ -231,8 +225,4 @@ def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries: Sequence[Any]) -> lis
     >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.skip_guard_on_inbuilt_nn_modules_unsafe})(tocha.tensor([1.0]))
     tensor([2.])
     """
-
-    def is_one(value: Any) -> bool:
-        return isinstance(value, type) and issubclass(value, _nn.Module) and value.__module__.startswith("tocha.nn.")
-
-    return [not _of_module(e, is_one) for e in guard_entries]
+    return [not (entry.modules and entry.modules[0].__module__.startswith("tocha.nn.")) for entry in guard_entries]

@@ -346,7 +346,7 @@ class ShapeEnv:
             if self.trying and r.kind in ("eq", "ne"):
                 return bool(r.kind == "ne")
             raise GuardOnDataDependentSymNode(r, self._data_dependent(r))
-        self._guard(r if answer else s.negate(r))
+        self.guard(r if answer else s.negate(r))
         return bool(answer)
 
     evaluate_expr = decide
@@ -390,10 +390,10 @@ class ShapeEnv:
         value = self.hint(e)
         if value is None:
             raise GuardOnDataDependentSymNode(e, self._data_dependent(e))
-        self._guard(s.eq(e, value) if isinstance(e, Expr) else s.compare_floats("==", e, value))
+        self.guard(s.eq(e, value) if isinstance(e, Expr) else s.compare_floats("==", e, value))
         return value
 
-    def _guard(self, r: Any) -> None:
+    def guard(self, r: Any) -> None:
         if self._suppressed:
             return
         if self.frozen:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import enum
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,25 +39,29 @@ SAVED = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operator: whether this is the second run.
+    """What a policy is told besides the operator: what that gave. Policies are asked in the first run alone, so that
+    `is_recompute` is always False.
 
     >>> def policy(ctx, op, *args, **kwargs):
-    ...     print(type(ctx).__name__, ctx.is_recompute)
+    ...     print(type(ctx).__name__, ctx.op_output.shape)
     ...     return tocha.utils.checkpoint.CheckpointPolicy.PREFER_RECOMPUTE
     >>> from functools import partial
     >>> x = tocha.ones(2, requires_grad=True)
     >>> contexts = partial(tocha.utils.checkpoint.create_selective_checkpoint_contexts, policy)
     >>> y = tocha.utils.checkpoint.checkpoint(tocha.exp, x, use_reentrant=False, context_fn=contexts)
-    SelectiveCheckpointContext False
+    SelectiveCheckpointContext tocha.Size([2])
     """
 
-    def __init__(self, *, is_recompute: bool):
-        self.is_recompute = is_recompute
+    def __init__(self, *, is_recompute: bool, op_output: Any = None):
+        self.is_recompute, self.op_output = is_recompute, op_output
 
 
-def asked(policy_fn: Callable, again: bool, func: Any, args: tuple, kwargs: dict[str, Any]) -> CheckpointPolicy:
+NOT_KEPT, TAKEN = object(), object()  # stand for what is computed again, and for what was kept for one backward
+
+
+def asked(policy_fn: Callable, out: Any, func: Any, args: tuple, kwargs: dict[str, Any]) -> CheckpointPolicy:
     """What a policy says of a call; True and False are must-save and prefer-recompute."""
-    found = policy_fn(SelectiveCheckpointContext(is_recompute=again), func, *args, **kwargs)
+    found = policy_fn(SelectiveCheckpointContext(is_recompute=False, op_output=out), func, *args, **kwargs)
     if isinstance(found, bool):
         return CheckpointPolicy.MUST_SAVE if found else CheckpointPolicy.PREFER_RECOMPUTE
     return found
@@ -77,29 +81,41 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        if not is_free(func) and asked(self.policy_fn, False, func, args, kwargs or {}) in SAVED:
-            self.storage[func].append(pytree.tree_map_only(Tensor, lambda t: (t.detach(), t._version), out))
+        if not is_free(func):
+            kept = asked(self.policy_fn, out, func, args, kwargs or {}) in SAVED
+            entry = pytree.tree_map_only(Tensor, lambda t: (t.detach(), t._version), out) if kept else NOT_KEPT
+            self.storage[func].append(entry)
         return out
 
 
 class _CachedTorchDispatchMode(TorchDispatchMode):
-    """The second run: takes what was kept, computes the rest."""
+    """The second run: takes what was kept, call by call, and computes the rest."""
 
-    def __init__(self, policy_fn: Callable, storage: dict[Any, list[Any]], allow_cache_entry_mutation: bool):
+    def __init__(self, storage: dict[Any, list[Any]], allow_cache_entry_mutation: bool):
         super().__init__()
-        self.policy_fn, self.storage, self.allows_writes = policy_fn, storage, allow_cache_entry_mutation
+        self.storage, self.allows_writes = storage, allow_cache_entry_mutation
+
+    def __enter__(self) -> Any:
+        self.calls: Counter[Any] = Counter()
+        return super().__enter__()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        if is_free(func) or asked(self.policy_fn, True, func, args, kwargs or {}) not in SAVED:
+        if is_free(func):
             return func(*args, **(kwargs or {}))
-        if func not in self.storage:
-            raise RuntimeError(f"{func} encountered during backward, but not found in storage")
-        if not self.storage[func]:
+        entries, at = self.storage[func], self.calls[func]
+        if at >= len(entries):
+            raise RuntimeError(f"{func} encountered during backward but not found in storage")
+        self.calls[func] += 1
+        entry = entries[at]
+        if entry is NOT_KEPT:
+            return func(*args, **(kwargs or {}))
+        if entry is TAKEN:
             raise RuntimeError(
                 "Trying to backward an extra time. You are only allowed to backward once on any region computed under selective "
                 "activation checkpoint."
             )
-        return pytree.tree_map(self.taken, self.storage[func].pop(0), is_leaf=is_kept)
+        entries[at] = TAKEN
+        return pytree.tree_map(self.taken, entry, is_leaf=is_kept)
 
     def taken(self, entry: Any) -> Any:
         if not is_kept(entry):
@@ -152,5 +168,5 @@ def create_selective_checkpoint_contexts(
     storage: dict[Any, list[Any]] = defaultdict(list)
     return (
         _CachingTorchDispatchMode(policy_fn, storage),
-        _CachedTorchDispatchMode(policy_fn, storage, allow_cache_entry_mutation),
+        _CachedTorchDispatchMode(storage, allow_cache_entry_mutation),
     )

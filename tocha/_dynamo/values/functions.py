@@ -285,6 +285,25 @@ class MethodValue(Callable_):
         cg.end_call(2)
 
 
+class WholeFunction(Callable_):
+    """A function that was compiled with fullgraph: no graph breaks in it, nor in a function that calls it."""
+
+    def __init__(self, function: Value, source: Any) -> None:
+        self.function, self.source = function, source
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        env, whole = f.out.env, f.out.whole
+        allowed = env.allow_scalar_outputs, env.allow_dynamic_output_shape_ops
+        f.out.whole = env.allow_scalar_outputs = env.allow_dynamic_output_shape_ops = True
+        result = self.function.call(f, args, kwargs)
+        f.out.whole = whole
+        env.allow_scalar_outputs, env.allow_dynamic_output_shape_ops = allowed
+        return result
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        return self.function.get_attribute(f, name)
+
+
 class BuiltinValue(Callable_):
     """A native function or method descriptor, or a leaf of the graph."""
 

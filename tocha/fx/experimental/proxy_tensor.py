@@ -414,9 +414,8 @@ def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args
     shown_kwargs = {k: tracer.argument(a) for k, a in kwargs.items()}
     was_constant = constant_before(tracer, func, given)
     node = tracer.create_node("call_function", func, shown_args, shown_kwargs, tracer.graph._target_to_str(name))
-    if origins.CURRENT.text is not None:
-        node.stack_trace = origins.CURRENT.text
-    elif tracer.record_stack_traces and node.stack_trace is None:
+    origins.CURRENT.mark(node)
+    if tracer.record_stack_traces and node.stack_trace is None:
         node.stack_trace = "".join(tracer._user_stack())
     proxy: Any = Proxy(node, tracer)
     out = func(*args, **kwargs)

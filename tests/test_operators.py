@@ -433,7 +433,7 @@ def test_out_refuses_what_does_not_fit(o):
         narrower = [narrower_dtype(t.dtype) for t in expected]
         if not takes_dtype_from_out(o) and all(narrower):
             outs = [tocha.zeros(t.shape, dtype=d) for t, d in zip(expected, narrower, strict=True)]
-            with pytest.raises((RuntimeError, TypeError), match="type|cast|supports|expects"):
+            with pytest.raises((RuntimeError, TypeError), match=r"type|cast|supports|expects"):
                 run(f, sample.args, sample.kwargs, out=given(outs))
         if all(t.numel() > 1 for t in expected):
             outs = [tocha.zeros(1, dtype=t.dtype).expand(t.shape) for t in expected]

@@ -129,3 +129,16 @@ def test_as_strided_in_place_moves_to_the_address_that_it_names(name, begins):
         result = run(x)
         seen.append((result.tolist(), result is x, x.tolist(), x.storage_offset(), memory.tolist()))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("begins", [0, 2])
+def test_views_of_an_input_whose_elements_overlap_have_the_gradients_of_those_views(begins):
+    weights = tocha.arange(9.0).view(3, 3)
+    for call in (lambda x: x.T, lambda x: x.view_as(x), lambda x: x[1:], lambda x: (x.T, x.sin())[0]):
+        seen = []
+        for run in (call, tocha.compile(call, backend="aot_eager")):
+            x = tocha.arange(9.0)[begins:].as_strided((3, 3), (1, 1)).requires_grad_()
+            result = run(x)
+            (result * weights[: len(result)]).sum().backward()
+            seen.append((result.tolist(), result._is_view(), x.grad.tolist()))
+        assert seen[0] == seen[1]

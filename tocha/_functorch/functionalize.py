@@ -266,7 +266,7 @@ class Functionalizer:
         if not isinstance(value, FakeTensor) or not overlaps(value):
             return self.fresh(value, n)
         base, chain = self.traced(own_memory, value)
-        return Alias(Storage(base, n), chain, value)
+        return Alias(Storage(base, n), chain, value, ())
 
     def called(self, n: Node) -> Any:
         """The results of a node that writes nothing."""

@@ -747,7 +747,7 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
         return (as_it_lies(alias.storage.base), *alias.recorded)
     if len(before) <= len(alias.recorded) and all(a is b for a, b in zip(before, alias.recorded, strict=False)):
         return alias.recorded[len(before) :]
-    root = alias.storage.base
+    root = alias.storage.base if alias.storage.given is None else pass_.placeholder_value(alias)
     if start is not None and pass_.read(start).dtype == root.dtype:  # a view may be of another dtype, or conjugated
         return (as_it_lies(root), *alias.recorded)
     return (as_it_lies(pass_.read(alias)),)

@@ -50,7 +50,7 @@ REFUSALS = (NotImplementedError, NotDefined, DataDependent, GuardOnDataDependent
 
 
 class TooManySteps(NotLowered):
-    pass
+    """The parts of an operator became more than it may have."""
 
 
 FORMULAS = {"truediv": "div", "abs": "absolute", "min": "minimum", "max": "maximum"}

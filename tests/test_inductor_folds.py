@@ -279,3 +279,24 @@ def test_sizes_that_are_symbols_are_refined():
     assert refine([n, s.mul(m, 8)], [s.mul(n, m), 8]) == [n, m, 8]
     assert refine([s.mul(n, m)], [n, m]) == [n, m]
     assert refine([n, 2], [2, n]) is None and refine([s.add(n, m)], [n, m]) is None
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.bfloat16])
+def test_what_is_left_of_a_row_of_dear_elements_is_part_of_a_pack(dtype, dynamic):
+    """Lanes behind the end of a row are the next row's, or nobody's: they do not count, whatever they hold."""
+
+    def f(x):
+        return x.logsumexp(-1), x.softmax(-1), x.tanh().amax(-1), (x * x).exp().sum((0, 2))
+
+    tocha._dynamo.reset()
+    c = tocha.compile(f, dynamic=dynamic)
+    for n in (17, 31) if dynamic else (31,):
+        x = values(2, 5, n, dtype=tocha.float32).mul(0.2).to(dtype)
+        found, codes = run_and_get_code(c, x)
+        assert_close(found, f(x))
+        assert dtype is tocha.bfloat16 or all("auto rest" not in code for code in codes)
+        x[:, 1::2] = float("nan")
+        for a, b in zip(c(x)[:3], f(x)[:3]):
+            assert_close(a[:, ::2], b[:, ::2])
+            assert a[:, 1::2].isnan().all()

@@ -485,8 +485,11 @@ class VectorFold:
         form = self.by.form
         if isinstance(sizes[-1], int) and sizes[-1] < IN_ORDER:
             form = replace(form, of_states={})
+        by_packs, has_rest = self.by is PACKS, self.has_rest(sizes[-1])
+        if by_packs:  # what is left over is a pack whose last lanes do not count
+            form = replace(form, load="vec::load({0}, how)")
         whole = w.emitted(self.p, wide or nodes, states, last, vector=form)
-        rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
+        rest = w.emitted(self.p, nodes, states, last) if has_rest and not by_packs else None
         self.copies = self.by.copies if len(whole.body) <= LONG_BODY else 1
         for m in self.folds:
             for b in m.loop.results:
@@ -502,7 +505,10 @@ class VectorFold:
             self.strips.open(end)
             end = "size"
         name = w.names[s.atom_of(last)]
-        self.function("step", name, self.types, whole, self.by.store)
+        if by_packs:
+            self.function("step", name, self.types, whole, "vec::store({0}, vec::pack({1}), how);", "auto how, ")
+        else:
+            self.function("step", name, self.types, whole, self.by.store)
         if rest is not None:
             self.function("rest", name, [d.cpp for d in self.dtypes], rest, "*({0}) = {1};")
         text.put("int64_t c = 0;")
@@ -515,11 +521,13 @@ class VectorFold:
             for u in range(self.copies):
                 text.put(f"step(c + {u} * W, {self.group(u)});")
             text.close()
-        head, body = f"for (; c + W <= {end}; c += W)", f"step(c, {self.group(0)});"
-        if self.by is PACKS:
-            write_loop(w, self.p, last, head, body)
+        head = f"for (; c + W <= {end}; c += W)"
+        if by_packs:
+            write_loop(w, self.p, last, head, f"step(c, vec::Whole(), {self.group(0)});")
+            if has_rest:
+                self.write_part(end)
         else:
-            text.put(f"{head} {body}")
+            text.put(f"{head} step(c, {self.group(0)});")
         if rest is not None:
             text.put(f"for (; c < {end}; ++c) rest(c, {', '.join(f'z{k}' for k in range(self.states))});")
         if aside is not None:
@@ -530,6 +538,18 @@ class VectorFold:
             aside.add()
         self.merge_copies()
         self.finish(rest is not None)
+        text.close()
+
+    def write_part(self, end: str) -> None:
+        """The step of a pack that is not whole: the states of the lanes behind the end stay."""
+        text, states = self.w.text, range(self.states)
+        text.open(f"if (c < {end}) {{")
+        text.put(f"const auto there = vec::Positions{{0}} < vec::pack(int64_t({end} - c));")
+        text.put(f"vec::Pack {', '.join(f'b{k} = {self.tag}_{k}_0' for k in states)};")
+        text.put(f"step(c, vec::First{{{end} - c}}, {', '.join(f'b{k}' for k in states)});")
+        for k in states:
+            text.put(f"{self.tag}_{k}_0 = vec::choose(there, b{k}, {self.tag}_{k}_0);")
+        text.put(f"c = {end};")
         text.close()
 
     def aside(self, count: Any, rest: bool) -> Aside | None:
@@ -590,12 +610,14 @@ class VectorFold:
             return f"{value} != 0"
         return f"vec::wide_position({value})" if self.narrowed(k) else value
 
-    def function(self, name: str, variable: str, types: Sequence[str], code: Emitted, store: str) -> None:
+    def function(
+        self, name: str, variable: str, types: Sequence[str], code: Emitted, store: str, how: str = ""
+    ) -> None:
         text = self.w.text
         for line in code.prologue:
             text.put(line)
         given = ", ".join(f"{t}& a{k}" for k, t in enumerate(types))
-        text.open(f"auto {name} = [&](int64_t {variable}, {given}) __attribute__((always_inline)) {{")
+        text.open(f"auto {name} = [&](int64_t {variable}, {how}{given}) __attribute__((always_inline)) {{")
         for line in code.body:
             text.put(line)
         for (b, _), r in zip(self.outputs, code.results, strict=False):

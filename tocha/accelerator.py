@@ -36,15 +36,16 @@ def current_accelerator(check_available: bool = False) -> _C.device | None:
     return None
 
 
-def _refusing(name: str, purpose: str) -> Callable[..., Any]:
+def _refusing(name: str, purpose: str, given: str = "") -> Callable[..., Any]:
     error = "Cannot access accelerator device when none is available."
-    return refusing(name, f"{purpose} Needs an accelerator.", lambda: RuntimeError(error))
+    example = f">>> tocha.accelerator.is_available() and tocha.accelerator.{name}({given})\nFalse"
+    return refusing(name, f"{purpose} Needs an accelerator.\n\n{example}", lambda: RuntimeError(error))
 
 
 current_device_index = _refusing("current_device_index", "The index of the selected device.")
-set_device_index = _refusing("set_device_index", "Selects a device.")
+set_device_index = _refusing("set_device_index", "Selects a device.", "0")
 current_stream = _refusing("current_stream", "The stream that work goes to.")
-set_stream = _refusing("set_stream", "Sends work to a stream.")
+set_stream = _refusing("set_stream", "Sends work to a stream.", "stream")
 synchronize = _refusing("synchronize", "Waits for the work on a device.")
 empty_cache = _refusing("empty_cache", "Gives unused memory back.")
 memory_allocated = _refusing("memory_allocated", "Bytes in use by tensors.")

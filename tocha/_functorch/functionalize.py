@@ -313,8 +313,6 @@ class Functionalizer:
         call: the view is said from where the elements begin that it sees some of."""
         s, value = of.storage, self.read(of)
         moves_input = n.target is not AS_STRIDED and s.given is not None
-        if moves_input and storage_offset is not None:
-            raise NotFunctional("[functionalize] as_strided_ puts an input at an address of its storage")
         given = (size, stride) if storage_offset is None else (size, stride, storage_offset)
         step = Step(AS_STRIDED, given, {})
         recorded = (*of.recorded, step)

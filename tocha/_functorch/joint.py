@@ -510,6 +510,7 @@ def place_of(raws: list[Any], value: Any) -> int:
 def finish(
     t: Tracing, outs: list[Any], outputs: list[Output], raws: list[Any], mutations: list[Mutation], gradients: bool
 ) -> Traced:
+    refuse_addresses(t)
     recorded = {m.raw: m.recorded for m in mutations if m.raw is not None}
     differentiable = [
         i for i, r in enumerate(raws)
@@ -564,6 +565,14 @@ def finish(
     made = _LazyGraphModule(module, pass_.tracer.graph, type(module).__name__)
     refuse_fake_constants(made)
     return Traced(made, **around_graph)  # type: ignore[arg-type]
+
+
+def refuse_addresses(t: Tracing) -> None:
+    """How far an input moves is kept, not where to: its address changes from call to call."""
+    for n in t.tracer.graph.find_nodes(op="call_function", target=_ops.ops.aten.as_strided_.default):
+        offset = n.args[3] if len(n.args) > 3 else n.kwargs.get("storage_offset")
+        if offset is not None and root_of(n).op == "placeholder":
+            raise NotFunctional("[aot_autograd] as_strided_ puts an input at an address of its storage")
 
 
 def refuse_windows(t: Tracing) -> None:

@@ -17,7 +17,7 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_lanes import SHORT_BODY, write_lanes
 from tocha.codegen.cpp_neighbours import Neighbour, gains, neighbours_of, split_by_quotient, split_by_sizes, write_out
 from tocha.codegen.cpp_packs import goes_by_packs, write_packs
-from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, write_row
+from tocha.codegen.cpp_pass import Cuts, NarrowPosition, Pass, later, write_row
 from tocha.codegen.cpp_runs import lie_together, write_runs
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_scratch import choose_scratch, declare_rows, lodged
@@ -57,11 +57,6 @@ class Text:
     def close(self, line: str = "}") -> None:
         self.depth -= 1
         self.put(line)
-
-
-def later(bound: str, cut: str, function: str) -> str:
-    """A bound of a range that is also cut; where both are numbers, the cut lies within."""
-    return cut if bound.isdigit() and cut.isdigit() else f"{function}({bound}, {cut})"
 
 
 class KernelWriter:

@@ -204,6 +204,11 @@ def position_of(n: Node, reads: Sequence[Any]) -> Any:
     return None if None in args else ARITHMETIC[n.op](*args)
 
 
+def later(bound: str, cut: str, function: str) -> str:
+    """A bound of a range that is also cut; where both are numbers, the cut lies within."""
+    return cut if bound.isdigit() and cut.isdigit() else f"{function}({bound}, {cut})"
+
+
 class Cuts:
     """Where along a variable the conditions of a pass change, and the pass between two such places.
 

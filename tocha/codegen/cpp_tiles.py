@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tocha.codegen.cpp_pass import Cuts, Pass
+from tocha.codegen.cpp_pass import Cuts, Pass, later
 from tocha.codegen.cpp_scalar import memory_type
 from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
 from tocha.ir import symbolic as s
@@ -58,10 +58,12 @@ def write_tiles(
     cuts = Cuts(p, [n for _, n in outputs], variables[-1])
     for low, high in cuts.ranges:
         part, nodes = cuts.within(low, high)
-        end = w.index(sizes[-1]) if high is None else str(high)
+        first = "0" if low is None else later("0", w.index(low), "index_max")
+        end = w.index(sizes[-1])
+        end = end if high is None else later(end, w.index(high), "index_min")
         values = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
-        t.open(f"for (int64_t from = {low or 0}; from < {end}; from += {COLUMNS}) {{")
-        t.put(f"const int64_t to = {bounded('from', COLUMNS, end, low or 0)};")
+        t.open(f"for (int64_t from = {first}; from < {end}; from += {COLUMNS}) {{")
+        t.put(f"const int64_t to = {bounded('from', COLUMNS, end, first)};")
         if moves(w, part, values, variables[-1], variables[across]):
             for b, n in values:
                 write_move(w, list(part.reads)[n.attr], b, variables[-1], variables[across], sizes[across])  # type: ignore[index]
@@ -100,9 +102,9 @@ def write_move(w: Any, r: Load, b: Buffer, last: Any, across: Any, size: Any) ->
     w.passes += 1
 
 
-def bounded(begin: str, step: int, end: str, low: int = 0) -> str:
+def bounded(begin: str, step: int, end: str, low: str = "0") -> str:
     """The end of a step from `begin`, of those from `low` to `end`: where all are whole, their length is known to the compiler."""
-    whole = end.isdigit() and (int(end) - low) % step == 0
+    whole = end.isdigit() and low.isdigit() and (int(end) - int(low)) % step == 0
     return f"{begin} + {step}" if whole else f"index_min({begin} + {step}, {end})"
 
 

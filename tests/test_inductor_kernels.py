@@ -106,7 +106,8 @@ def test_a_dear_fold_computes_strips_first():
 
 def test_a_fold_of_an_exponential_goes_by_packs():
     c = compiled(lambda x: x.exp().sum(-1), randn(20, 700))
-    assert "row_strip" not in c.source and "vec::Pack&" in c.source and "vec::First{" in c.source  # 700 are no whole packs
+    # 700 are no whole packs.
+    assert "row_strip" not in c.source and "vec::Pack&" in c.source and "vec::First{" in c.source
     c = compiled(lambda x: x.softmax(-1), randn(20, 64))
     assert "vec::Pack&" in c.source and "vec::First{" not in c.source
 

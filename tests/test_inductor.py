@@ -131,6 +131,7 @@ def test_long_rows_and_rows_whose_size_changes_are_no_whole_tensors(sizes, own):
         assert_close(found, f(randn(*n)))
         for source in code:
             assert ("std::malloc" in source) == own and source.count("take(api->empty(") == 1
+            assert ("TOCHA_NO_MEMORY" in source) == own  # where there is none, the kernel says so
 
 
 def test_a_row_is_not_kept_in_memory_that_is_still_read():

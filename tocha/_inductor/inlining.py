@@ -85,9 +85,8 @@ class Composer:
         self.done: dict[tuple, Node] = {}
         self.atoms: dict[s.Atom, Any] = {}
         self.origins: dict[str, None] = {}
-        self.too_long: set[Buffer] = (
-            set()
-        )  # what is read at an index of too many terms, or by a division for each element
+        # What is read at an index of too many terms, or by a division for each element.
+        self.too_long: set[Buffer] = set()
         self.under: dict[Any, Assumptions] = {}  # what is known where a guard holds
 
     def composed(self) -> Loop:

@@ -228,9 +228,8 @@ class Cuts:
         relations = {n: r for n in topological(nodes) if (r := self.relation(n)) is not None}
         self.known: dict[int, Assumptions] = {}  # after so many edges
         self.compared = relations
-        self.sides: dict[
-            Any, list[bool]
-        ] = {}  # of relations that change at edges: whether each holds in the ranges between them
+        # Of relations that change at edges: whether each holds in the ranges between them.
+        self.sides: dict[Any, list[bool]] = {}
         self.edges: list[Any] = []
         asked = [r for g in self.guards() for r in parts_of(g)] + list(relations.values())
         turns = [r for a in self.addresses() for r in self.turning_points(a)] if turning else []

@@ -41,9 +41,10 @@ def declare_rows(w: Any, held: dict[Buffer, str]) -> list[str]:
         if fits:
             w.text.put(f"alignas(64) {t} row_{b.name}[{count}];")
         else:
-            w.text.put(
-                f"{t}* const row_{b.name} = static_cast<{t}*>(std::malloc(sizeof({t}) * size_t({w.index(count)})));"
-            )
+            size = f"sizeof({t}) * size_t({w.index(count)}) + 1"
+            w.text.put(f"{t}* const row_{b.name} = static_cast<{t}*>(std::malloc({size}));")
+            w.text.put(f"if (!row_{b.name}) {{ fault |= TOCHA_NO_MEMORY; end = begin; }}")
+            w.faults = True
             ends.append(f"std::free(row_{b.name});")
     return ends
 

@@ -20,9 +20,8 @@ FEWEST = 32  # turns, so that threads have enough of them
 CACHED = 1 << 20  # bytes that a turn may touch
 LITTLE = 8  # of memory: so small a part of it may live longer
 LARGE = 1 << 21  # bytes, below which all of it stays in a cache anyway
-SMALLEST = (
-    1 << 15
-)  # bytes of a turn, which is of several indices where one is less: a call of each kernel for a row of three takes ten times as long
+# Bytes of a turn, which is of several indices where one is less: a call of each kernel for a row of three takes ten times as long.
+SMALLEST = 1 << 15
 
 
 def first_dim(kernel: Kernel, m: Member) -> int | None:

@@ -28,9 +28,8 @@ SHORT_STEP = 6  # statements of a step across rows, beyond which registers do no
 ROWS_AHEAD = 4
 STRIP = 512  # elements that are computed before they are folded
 NOWHERE = 2**31 - 1  # as a position in lanes of 32 bits
-ADDED = (
-    256  # elements on which an accumulator is put aside: one by one, each of many equal ones is rounded the same way
-)
+# Elements on which an accumulator is put aside: one by one, each of many equal ones is rounded the same way.
+ADDED = 256
 ROWS_ADDED = 512
 APART = 32  # kLanes of the prelude
 LONGEST_FETCHED = 4096  # elements: of longer rows the first ones would be gone again when they are read
